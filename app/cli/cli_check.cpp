@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -231,7 +233,7 @@ class FindingNews {
     for (const CheckedRun& run : runs)
       for (const Finding& finding : run.findings) {
         if (finding.severity != Severity::severe && !fail_on_.names(finding)) continue;
-        const std::string id = std::to_string(run.history->info().run) + " " + finding_id(finding);
+        const std::string id = fmt::format("{} {}", run.history->info().run, finding_id(finding));
         auto& [ongoing, ended] = counts[id];
         const auto [known_ongoing, known_ended] = counts_reported_[id];
         if (finding.ongoing ? ++ongoing > known_ongoing : ++ended > known_ended) tell(run, finding);

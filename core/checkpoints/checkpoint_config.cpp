@@ -1,5 +1,7 @@
 #include "core/checkpoints/checkpoint_config.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <initializer_list>
@@ -110,7 +112,7 @@ std::vector<bool> read_kinds(ConfigKeys& keys, const CheckpointConfig& c, const 
   const Json* list = keys.find({key});
   if (!list) return {};
   if (!list->is_array() || list->size() != c.layers.size())
-    keys.fail(key, "is not a list of " + std::to_string(c.layers.size()) + " layers");
+    keys.fail(key, fmt::format("is not a list of {} layers", c.layers.size()));
   std::vector<bool> second;
   for (const Json& kind : *list) {
     if (kind != kinds[0] && kind != kinds[1])
@@ -140,9 +142,11 @@ void read_windows(ConfigKeys& keys, CheckpointConfig& c, const WindowRule& rule,
     const bool by_rule = rule.used && (window > 0 || rule.required) && sliding(i);
     layer.sliding = slide.empty() ? by_rule : slide[i];
     if (layer.sliding != by_rule && !(rule.used && rule.listed))
-      keys.fail("layer_types", "has another kind of attention for layer " + std::to_string(i) +
-                                   " than transformers computes by the other keys, which is " +
-                                   (by_rule ? "sliding_attention" : "full_attention"));
+      keys.fail(
+          "layer_types",
+          fmt::format(
+              "has another kind of attention for layer {} than transformers computes by the other keys, which is {}", i,
+              by_rule ? "sliding_attention" : "full_attention"));
     if (layer.sliding && window == 0) keys.fail("sliding_window", "is missing, and layers have sliding attention");
     layer.window = layer.sliding ? window : 0;
   }
@@ -160,7 +164,7 @@ void read_grouped(ConfigKeys& keys, CheckpointConfig& c, const MissingHeads& mis
   const int kv_heads = missing.kv_heads > 0 && !keys.is_null("num_key_value_heads") ? missing.kv_heads : c.heads;
   c.grouped.kv_heads = keys.count({"num_key_value_heads"}, 1, kMaxHeads, kv_heads);
   if (c.heads % c.grouped.kv_heads)
-    keys.fail("num_key_value_heads", "does not divide num_attention_heads, " + std::to_string(c.heads));
+    keys.fail("num_key_value_heads", fmt::format("does not divide num_attention_heads, {}", c.heads));
   c.grouped.head_dim =
       keys.count({"head_dim"}, 2, kMaxWidth, missing.head_dim > 0 ? missing.head_dim : std::max(2, c.dim / c.heads));
   if (c.grouped.head_dim % 2) keys.fail("head_dim", "is odd: RoPE turns pairs");
@@ -456,7 +460,7 @@ CheckpointConfig parse_checkpoint_config(const std::string& text, const std::str
   const std::vector<bool> sparse = read_kinds(keys, c, "mlp_layer_types", {"dense", "sparse"});
   for (std::size_t i = 0; i < sparse.size(); ++i) {
     if (c.layers[i].moe.value_or(sparse[i]) != sparse[i])
-      keys.fail("mlp_layer_types", "has another kind for layer " + std::to_string(i) + " than the other keys");
+      keys.fail("mlp_layer_types", fmt::format("has another kind for layer {} than the other keys", i));
     c.layers[i].moe = sparse[i];
   }
   // In architectures without dense layers all layers have experts.

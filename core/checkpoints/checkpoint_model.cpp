@@ -1,5 +1,7 @@
 #include "core/checkpoints/checkpoint_model.h"
 
+#include <fmt/core.h>
+
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -187,8 +189,7 @@ class CheckpointModel::Pass final : public Decoder<float> {
     const CheckpointConfig& config = model_.config_;
     for (std::size_t t = 0; t < ids_.size(); ++t) {
       if (ids_[t] < 0 || ids_[t] >= config.vocab)
-        throw std::runtime_error("token " + std::to_string(t) + " is " + std::to_string(ids_[t]) + "; allowed: 0 to " +
-                                 std::to_string(config.vocab - 1));
+        throw std::runtime_error(fmt::format("token {} is {}; allowed: 0 to {}", t, ids_[t], config.vocab - 1));
       model_.embedding_.read_outputs(ids_[t], 1, x_->row(t));
     }
     scale(config.embedding_multiplier, *x_);

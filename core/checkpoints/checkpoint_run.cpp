@@ -1,5 +1,7 @@
 #include "core/checkpoints/checkpoint_run.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -28,11 +30,10 @@ void require_memory(const CheckpointModel& model, std::span<const TextPiece> pie
   }
   const double needed = model.working_bytes(largest_batch);
   if (needed <= batches.memory) return;
-  throw std::runtime_error(
-      formatted("--batch %lld x --length %d: a batch of %lld tokens would need %.3g GiB of memory, "
-                "and this machine has %.3g GiB: choose a smaller --batch or --length",
-                static_cast<long long>(batches.sequences), batches.texts.length, static_cast<long long>(largest_batch),
-                needed / (1 << 30), batches.memory / (1 << 30)));
+  throw std::runtime_error(fmt::format(
+      "--batch {} x --length {}: a batch of {} tokens would need {:.3g} GiB of memory, and this machine has {:.3g} "
+      "GiB: choose a smaller --batch or --length",
+      batches.sequences, batches.texts.length, largest_batch, needed / (1 << 30), batches.memory / (1 << 30)));
 }
 
 // Returns the routing in the form from which training computes its figures. sum_router() does not change the values.

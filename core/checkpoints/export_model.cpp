@@ -1,5 +1,7 @@
 #include "core/checkpoints/export_model.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -62,8 +64,8 @@ class ModelExport {
   }
 
   void add_layer(int layer) {
-    const std::string to = "model.layers." + std::to_string(layer) + '.';
-    const std::string from = "layers." + std::to_string(layer) + '.';
+    const std::string to = fmt::format("model.layers.{}.", layer);
+    const std::string from = fmt::format("layers.{}.", layer);
     add(to + "input_layernorm.weight", from + "attention_norm.weight");
     add_attention(to + "self_attn.", from + "attention.");
     add(to + "post_attention_layernorm.weight", from + "ffn_norm.weight");
@@ -105,7 +107,7 @@ class ModelExport {
         const TensorView& all = file_.at(from + part.from);
         const std::vector<std::size_t> shape(all.shape.begin() + 1, all.shape.end());
         tensors_.push_back(
-            {{to + "experts." + std::to_string(e) + part.to, DType::f32, shape}, &all, e * shape[0] * shape[1]});
+            {{fmt::format("{}experts.{}{}", to, e, part.to), DType::f32, shape}, &all, e * shape[0] * shape[1]});
       }
     if (m_.n_shared > 0) return add_feed_forward(to + "shared_experts.", from + "shared_experts.");
     const std::size_t dim = size(m_.dim), width = size(m_.moe_inter);
@@ -216,8 +218,8 @@ std::string tokenizer_text(const RunConfig& config) {
   if (path.empty()) return tokenizer_json().dump(2) + '\n';
   const std::string text = read_file(path, kLargestTokenizer, "tokenizer.json");
   if (const Tokenizer read(text, path); read.end() > config.model.vocab)
-    refuse(path, "has " + std::to_string(read.end()) + " tokens, but the model has " +
-                     std::to_string(config.model.vocab) + "; it is not the tokenizer of the run");
+    refuse(path, fmt::format("has {} tokens, but the model has {}; it is not the tokenizer of the run", read.end(),
+                             config.model.vocab));
   const nlohmann::json file = parse_json(text, path);
   OrderedJson exported;
   for (const char* key : {"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
@@ -237,8 +239,7 @@ RunConfig config_of(const SafetensorsFile& file) {
 // True if is_sought() holds for the expert_bias of any expert.
 bool has_bias(const SafetensorsFile& file, const RunConfig& config, bool (*is_sought)(float)) {
   for (int layer = config.model.n_dense_layers; layer < config.model.n_layers; ++layer)
-    if (std::ranges::any_of(file.at("layers." + std::to_string(layer) + ".moe.expert_bias").floats(), is_sought))
-      return true;
+    if (std::ranges::any_of(file.at(fmt::format("layers.{}.moe.expert_bias", layer)).floats(), is_sought)) return true;
   return false;
 }
 

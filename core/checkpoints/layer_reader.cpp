@@ -1,4 +1,6 @@
 // Reads the layers of a checkpoint by a table of the names of their tensors.
+#include <fmt/core.h>
+
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -32,7 +34,7 @@ class LayerReader {
               const CheckpointModel::Roundings& roundings)
       : c_(config),
         shape_(config.layers[layer]),
-        prefix_("model.layers." + std::to_string(layer) + '.'),
+        prefix_(fmt::format("model.layers.{}.", layer)),
         names_(names_in(*config.layouts, weights, prefix_)),
         weights_(weights),
         roundings_(roundings) {}

@@ -1,5 +1,7 @@
 #include "core/checkpoints/quantization_config.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -146,7 +148,7 @@ class QuantizationReader {
     else if (bits == 8)
       layout.codes = type == "int" ? Codes::int8 : Codes::fp8;
     else
-      keys.fail("num_bits", "is " + std::to_string(bits) + " with type '" + type + "'; allowed: 8, and 4 with 'float'");
+      keys.fail("num_bits", fmt::format("is {} with type '{}'; allowed: 8, and 4 with 'float'", bits, type));
     if (keys.flag("symmetric") == false) keys.fail("symmetric", "is false: zero points are not supported");
     refuse_unless_empty(keys, "dynamic", "is not false: scales of weights cannot be computed while a model runs");
     refuse_unless_empty(keys, "actorder", "reorders the columns, which is not supported");
@@ -273,7 +275,7 @@ std::string WeightLayout::text() const {
   const std::string text = std::string(kCodes[static_cast<std::size_t>(codes)]) + " with a scale for ";
   if (per == Scales::tensor) return text + "the tensor";
   if (per == Scales::row) return text + "each row";
-  return text + std::to_string(tile.rows) + " x " + std::to_string(tile.cols) + " values";
+  return fmt::format("{}{} x {} values", text, tile.rows, tile.cols);
 }
 
 std::string StatedQuantization::problem(const TensorView& weight) const {

@@ -1,5 +1,7 @@
 #include "core/checkpoints/text_sources.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -143,9 +145,8 @@ void require_passes(std::size_t pieces, std::size_t passes_of_piece) {
   constexpr std::size_t kMaxPasses = 100'000'000;
   const std::size_t max_pieces = kMaxPasses / passes_of_piece;
   if (pieces > max_pieces)
-    throw std::runtime_error("--twin-pieces: " + std::to_string(pieces) + " pieces of text x " +
-                             std::to_string(passes_of_piece) + " passes are too many; at most " +
-                             std::to_string(max_pieces) + " pieces");
+    throw std::runtime_error(fmt::format("--twin-pieces: {} pieces of text x {} passes are too many; at most {} pieces",
+                                         pieces, passes_of_piece, max_pieces));
 }
 
 std::string absolute_path(const std::string& path) {

@@ -1,6 +1,8 @@
 // Reads tensors of a checkpoint's files by name and checks their shapes against config.json.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -74,7 +76,7 @@ class WeightReader {
     if (!first) return;
     std::string verb = "is";
     if (unread_count > 0)
-      verb = "and " + std::to_string(unread_count) + (unread_count == 1 ? " other tensor are" : " other tensors are");
+      verb = fmt::format("and {}{}", unread_count, unread_count == 1 ? " other tensor are" : " other tensors are");
     fail(*first, verb + " used by no layer that config.json describes: is a key of config.json wrong or missing?");
   }
 

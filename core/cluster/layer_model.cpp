@@ -1,5 +1,7 @@
 #include "core/cluster/layer_model.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -336,12 +338,12 @@ LayerGains layer_gains(const std::string& name) {
     if (limited * experts / 8 < top_k || experts % 8) continue;
     const RoutingPattern pattern{RoutingRule::grouped, 8, limited, 1};
     gains.by_groups.push_back(modelled(model, like, route_by_pattern(pattern, tokens, top_k, experts),
-                                       std::to_string(limited) + " of 8 groups"));
+                                       fmt::format("{} of 8 groups", limited)));
   }
   for (const double skew : {0.0, 0.2, 0.4, 0.6, 0.8, 1.0}) {
     const RoutingPattern pattern{RoutingRule::zipf, 8, 4, skew};
     gains.by_skew.push_back(
-        modelled(model, like, route_by_pattern(pattern, tokens, top_k, experts), formatted("Zipf %.1f", skew)));
+        modelled(model, like, route_by_pattern(pattern, tokens, top_k, experts), fmt::format("Zipf {:.1f}", skew)));
   }
   std::ranges::sort(gains.by_skew, {}, &LayerGain::rank_max_over_mean);
   return gains;

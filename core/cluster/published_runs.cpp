@@ -1,5 +1,7 @@
 #include "core/cluster/published_runs.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -134,8 +136,7 @@ class Costs {
   LiveCost operator()(const LiveCase& c) {
     const ModelShape& shape = config_.shape;
     if (c.ep < 1 || shape.n_experts % c.ep)
-      throw std::runtime_error("EP " + std::to_string(c.ep) + " does not divide the " +
-                               std::to_string(shape.n_experts) + " experts");
+      throw std::runtime_error(fmt::format("EP {} does not divide the {} experts", c.ep, shape.n_experts));
     LiveCost cost;
     cost.live_case = c;
     StepConfig config = config_;

@@ -1,5 +1,7 @@
 #include "core/cluster/step_model.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
@@ -20,9 +22,10 @@ double sustained(const HardwareProfile& hw, const HardwareNumber& rate) {
 }
 
 std::string rate_text(const HardwareProfile& hw, const HardwareNumber& rate) {
-  std::string text = formatted("%.0f TFLOP/s (%s", sustained(hw, rate), provenance_name(rate.kind));
+  std::string text = fmt::format("{:.0f} TFLOP/s ({}", sustained(hw, rate), provenance_name(rate.kind));
   if (hw.gemm_slowdown() != 1)
-    text += formatted(" %g / %g, %s", rate.value, hw.gemm_slowdown(), provenance_name(hw.sustained_gemm_slowdown.kind));
+    text += fmt::format(" {:g} / {:g}, {}", rate.value, hw.gemm_slowdown(),
+                        provenance_name(hw.sustained_gemm_slowdown.kind));
   return text + ")";
 }
 
@@ -48,9 +51,9 @@ void check(const StepConfig& c) {
   if (c.gpus < 1 || c.tp < 1 || c.pp < 1 || c.virtual_stages < 1 || c.microbatches < 1 || c.seq < 1 ||
       c.microbatch_sequences < 1)
     fail("gpus, tp, pp, virtual stages, microbatches and sequence lengths are 1 or more");
-  if (c.gpus % (c.tp * c.pp)) fail(formatted("%d GPUs do not divide into TP %d x PP %d", c.gpus, c.tp, c.pp));
+  if (c.gpus % (c.tp * c.pp)) fail(fmt::format("{} GPUs do not divide into TP {} x PP {}", c.gpus, c.tp, c.pp));
   if (c.traffic.ranks > c.gpus / c.pp || (c.gpus / c.pp) % c.traffic.ranks)
-    fail(formatted("EP %d does not divide the %d GPUs of a pipeline stage", c.traffic.ranks, c.gpus / c.pp));
+    fail(fmt::format("EP {} does not divide the {} GPUs of a pipeline stage", c.traffic.ranks, c.gpus / c.pp));
   if (!(c.overlap >= 0 && c.overlap <= 1)) fail("overlap is a share, 0 to 1");
 }
 
@@ -77,12 +80,11 @@ class Parts {
     add_tensor_parallelism();
     // The rest counts as a part of the MoE layers: permuting, waiting for counts and, because of their many parameters,
     // optimizer and FSDP belong to them; only norms do not.
-    add(kMoeLayer,
-        {"rest", p_.rest_ms * rest_scale(c_, p_), Provenance::fitted,
-         formatted("norms, permuting, optimizer, FSDP, waiting for the host; fitted to 671B on B200, scaled by "
-                   "layers x dim and, for %.0f %% of it (assumed), by memory speed",
-                   100 * p_.rest_with_memory),
-         "rest"});
+    add(kMoeLayer, {"rest", p_.rest_ms * rest_scale(c_, p_), Provenance::fitted,
+                    fmt::format("norms, permuting, optimizer, FSDP, waiting for the host; fitted to 671B on B200, "
+                                "scaled by layers x dim and, for {:.0f} % of it (assumed), by memory speed",
+                                100 * p_.rest_with_memory),
+                    "rest"});
     add_pipeline();
   }
 
@@ -101,18 +103,19 @@ class Parts {
     const double rate = sustained(hw_, hw_.grouped_gemm_bf16);
     const double bf16 = compute_ms(flops.routed_experts * passes.gemm, rate) * time_.duplication * fullest;
     std::string how =
-        formatted("%.1f GFLOP x %g passes at %s, fullest rank %.3f of the mean", flops.routed_experts / 1e9,
-                  passes.gemm, rate_text(hw_, hw_.grouped_gemm_bf16).c_str(), fullest);
-    if (time_.duplication > 1) how += formatted(", computed on %g tensor-parallel ranks (assumed)", time_.duplication);
+        fmt::format("{:.1f} GFLOP x {:g} passes at {}, fullest rank {:.3f} of the mean", flops.routed_experts / 1e9,
+                    passes.gemm, rate_text(hw_, hw_.grouped_gemm_bf16), fullest);
+    if (time_.duplication > 1)
+      how += fmt::format(", computed on {:g} tensor-parallel ranks (assumed)", time_.duplication);
     std::string fitted = fitted_slowdown(hw_);
     if (c_.mxfp8) {
       const double total = bf16 / p_.mxfp8_speedup, quantize = total * hw_.mxfp8_quantize_share.value;
-      how += formatted(", MXFP8 %.2f times as fast (fitted)", p_.mxfp8_speedup);
+      how += fmt::format(", MXFP8 {:.2f} times as fast (fitted)", p_.mxfp8_speedup);
       fitted += fitted.empty() ? "MXFP8 speed-up" : ", MXFP8 speed-up";
       add(kMoeLayer, {"routed experts", total - quantize, Provenance::modelled, how, fitted});
       add(kMoeLayer, {"quantization", quantize, Provenance::modelled,
-                      formatted("%.0f %% (%s) of the MXFP8 time, which holds the fitted speed-up",
-                                100 * hw_.mxfp8_quantize_share.value, provenance_name(hw_.mxfp8_quantize_share.kind)),
+                      fmt::format("{:.0f} % ({}) of the MXFP8 time, which holds the fitted speed-up",
+                                  100 * hw_.mxfp8_quantize_share.value, provenance_name(hw_.mxfp8_quantize_share.kind)),
                       fitted});
     } else {
       add(kMoeLayer, {"routed experts", bf16, Provenance::modelled, how, fitted});
@@ -120,8 +123,8 @@ class Parts {
     add_other_gemms(flops, passes);
     add(kAnyLayer,
         {"attention", compute_ms(flops.attention * passes.attention, hw_.attention_bf16.value), Provenance::modelled,
-         formatted("%.1f GFLOP (causal) x %g passes at %g TFLOP/s (%s)", flops.attention / 1e9, passes.attention,
-                   hw_.attention_bf16.value, provenance_name(hw_.attention_bf16.kind)),
+         fmt::format("{:.1f} GFLOP (causal) x {:g} passes at {:g} TFLOP/s ({})", flops.attention / 1e9,
+                     passes.attention, hw_.attention_bf16.value, provenance_name(hw_.attention_bf16.kind)),
          ""});
   }
 
@@ -136,8 +139,8 @@ class Parts {
     by_where_[kHead] += ms(flops.head, passes.head);
     time_.parts.push_back({"other GEMMs", ms(other_flops, passes.gemm) + ms(flops.head, passes.head),
                            Provenance::modelled,
-                           formatted("%.1f GFLOP x %g passes and the head at %s", other_flops / 1e9, passes.gemm,
-                                     rate_text(hw_, hw_.gemm_bf16).c_str()),
+                           fmt::format("{:.1f} GFLOP x {:g} passes and the head at {}", other_flops / 1e9, passes.gemm,
+                                       rate_text(hw_, hw_.gemm_bf16)),
                            fitted_slowdown(hw_)});
   }
 
@@ -155,20 +158,20 @@ class Parts {
     const double nvlink = per_copy * c_.traffic.nvlink_fullest / (rates.nvlink_GBps * 1e6);
     const double exposed = 1 - c_.overlap;
     const bool on_network = network >= nvlink;
-    std::string how =
-        formatted("%zu operations a layer, %.2f MB over the network at %.1f GB/s (%s), %.2f MB over NVLink at %g (%s)",
-                  ops.size(), time_.network_bytes / 1e6, rates.network_GBps,
-                  standard ? "fitted" : provenance_name(hw_.deep_ep_network.kind), time_.nvlink_bytes / 1e6,
-                  rates.nvlink_GBps, provenance_name(hw_.nvlink_all_to_all.kind));
+    std::string how = fmt::format(
+        "{} operations a layer, {:.2f} MB over the network at {:.1f} GB/s ({}), {:.2f} MB over NVLink at {:g} ({})",
+        ops.size(), time_.network_bytes / 1e6, rates.network_GBps,
+        standard ? "fitted" : provenance_name(hw_.deep_ep_network.kind), time_.nvlink_bytes / 1e6, rates.nvlink_GBps,
+        provenance_name(hw_.nvlink_all_to_all.kind));
     how += on_network ? "; the network sets the time" : "; NVLink sets the time";
-    if (c_.overlap > 0) how += formatted("; %.0f %% hidden (assumed)", 100 * c_.overlap);
+    if (c_.overlap > 0) how += fmt::format("; {:.0f} % hidden (assumed)", 100 * c_.overlap);
     add(kMoeLayer, {"all-to-all", std::max(network, nvlink) * exposed, Provenance::modelled, how,
                     standard && on_network ? "standard network rate" : ""});
     const double tokens = c_.seq * c_.microbatch_sequences;
     const double latency = layers * ops.size() * rates.latency_us / 1e3 * c_.tp / tokens;
     add(kMoeLayer,
         {"all-to-all latency", latency * exposed, Provenance::modelled,
-         formatted("%g us an operation (%s)", rates.latency_us, provenance_name(hw_.all_to_all_latency.kind)), ""});
+         fmt::format("{:g} us an operation ({})", rates.latency_us, provenance_name(hw_.all_to_all_latency.kind)), ""});
     if (!standard && p_.deep_ep_overhead_ms > 0)
       add(kMoeLayer, {"DeepEP overhead", p_.deep_ep_overhead_ms, Provenance::assumed,
                       "what DeepEP takes beside its bytes, as H1 needs it", ""});
@@ -185,8 +188,8 @@ class Parts {
     const HardwareNumber& rate = inside ? hw_.nvlink_all_to_all : hw_.network;
     add(kAnyLayer,
         {"tensor parallelism", bytes / (rate.value * 1e6), Provenance::modelled,
-         formatted("%.0f all-gathers and reduce-scatters a layer, %.2f MB over %s at %g GB/s (%s)", operations,
-                   bytes / 1e6, inside ? "NVLink" : "the network", rate.value, provenance_name(rate.kind)),
+         fmt::format("{:.0f} all-gathers and reduce-scatters a layer, {:.2f} MB over {} at {:g} GB/s ({})", operations,
+                     bytes / 1e6, inside ? "NVLink" : "the network", rate.value, provenance_name(rate.kind)),
          ""});
   }
 
@@ -200,13 +203,13 @@ class Parts {
     if (c_.pp == 1) return;
     const std::string fitted = time_.fitted();  // all parts are stretched
     time_.parts.push_back({"uneven stages", sum * (stretch.imbalance - 1), Provenance::modelled,
-                           formatted("the busiest of %d pipeline ranks has %.3f of the mean: %s", c_.pp,
-                                     stretch.imbalance, layers_text().c_str()),
+                           fmt::format("the busiest of {} pipeline ranks has {:.3f} of the mean: {}", c_.pp,
+                                       stretch.imbalance, layers_text()),
                            fitted});
     time_.parts.push_back(
         {"pipeline bubble", sum * (stretch.total - stretch.imbalance), Provenance::modelled,
-         formatted("%s played out: %d ranks x %d stages, %d microbatches",
-                   c_.virtual_stages > 1 ? "interleaved 1F1B" : "1F1B", c_.pp, c_.virtual_stages, c_.microbatches),
+         fmt::format("{} played out: {} ranks x {} stages, {} microbatches",
+                     c_.virtual_stages > 1 ? "interleaved 1F1B" : "1F1B", c_.pp, c_.virtual_stages, c_.microbatches),
          fitted});
   }
 
@@ -227,8 +230,8 @@ class Parts {
     std::vector<int> moe(c_.pp);
     const auto stages = layers_by_stage(c_.shape, c_.pp * c_.virtual_stages);
     for (std::size_t s = 0; s < stages.size(); ++s) moe[s % moe.size()] += stages[s].moe;
-    return formatted("%d MoE layers at most, %.2f on average", *std::ranges::max_element(moe),
-                     static_cast<double>(c_.shape.n_moe_layers()) / c_.pp);
+    return fmt::format("{} MoE layers at most, {:.2f} on average", *std::ranges::max_element(moe),
+                       static_cast<double>(c_.shape.n_moe_layers()) / c_.pp);
   }
 
   const StepConfig& c_;
@@ -293,9 +296,10 @@ PipelineSchedule schedule_of(int stages, int ranks, int microbatches) {
   if (stages_per_rank == 1) return {ranks, 1, microbatches, microbatches};
   const int rounds = std::max(1, microbatches / ranks);
   if (microbatches % rounds)
-    throw std::runtime_error(std::to_string(microbatches) + " microbatches do not divide into " +
-                             std::to_string(rounds) + " rounds of an interleaved schedule over " +
-                             std::to_string(ranks) + " pipeline ranks; take a multiple of " + std::to_string(ranks));
+    throw std::runtime_error(
+        fmt::format("{} microbatches do not divide into {} rounds of an interleaved schedule over {} pipeline ranks; "
+                    "take a multiple of {}",
+                    microbatches, rounds, ranks, ranks));
   return {ranks, stages_per_rank, microbatches, microbatches / rounds};
 }
 
@@ -432,8 +436,8 @@ StepTime step_time(const StepConfig& c, const StepParameters& p) {
 std::vector<StageLayers> layers_by_stage(const ModelShape& shape, int stages) {
   const int layers = to_int(shape.n_layers), units = layers + 2;
   if (stages > units)
-    throw std::runtime_error(std::to_string(stages) + " pipeline stages are more than the " + std::to_string(layers) +
-                             " layers, embedding and head of " + shape.name);
+    throw std::runtime_error(fmt::format("{} pipeline stages are more than the {} layers, embedding and head of {}",
+                                         stages, layers, shape.name));
   std::vector<StageLayers> result(stages);
   int layer = 0;
   for (int s = 0; s < stages; ++s) {

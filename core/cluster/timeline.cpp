@@ -1,5 +1,7 @@
 #include "core/cluster/timeline.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -130,7 +132,7 @@ std::string to_chrome_trace(const LayerTimeline& timeline, const std::string& ti
                       {"ph", "M"},
                       {"pid", 0},
                       {"tid", rank},
-                      {"args", {{"name", "rank " + std::to_string(rank)}}}});
+                      {"args", {{"name", fmt::format("rank {}", rank)}}}});
   }
   for (const RankInterval& interval : timeline.intervals) {
     events.push_back({{"name", rank_activity_name(interval.activity)},

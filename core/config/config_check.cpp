@@ -1,4 +1,5 @@
 // Checks configs: every value on its own, then the values together.
+#include <fmt/core.h>
 #include <simdjson.h>
 #include <unistd.h>
 
@@ -66,8 +67,7 @@ std::string check_probe(const std::string& text) {
   if (!bytes)
     return "holds a backslash that does not begin one of \\n"
            ", \\t, \\r, \\x41 and \\\\";
-  if (bytes->size() > kMaxProbe)
-    return "has " + std::to_string(bytes->size()) + " bytes; allowed: at most " + std::to_string(kMaxProbe);
+  if (bytes->size() > kMaxProbe) return fmt::format("has {} bytes; allowed: at most {}", bytes->size(), kMaxProbe);
   return {};
 }
 
@@ -109,7 +109,7 @@ double attention_weights(const ModelConfig& m) {
 }
 
 std::string gib(double bytes) {
-  return formatted("%.1f GiB", bytes / (1 << 30));
+  return fmt::format("{:.1f} GiB", bytes / (1 << 30));
 }
 
 // Returns the bytes of Muon's scratch memory: each thread has three matrices of the size of the largest one and two
@@ -140,19 +140,20 @@ void check_layers(const RunConfig& c, Rules& found) {
   const ModelConfig& m = c.model;
   if (m.n_dense_layers > m.n_layers)
     found.push_back({{&ModelConfig::n_dense_layers, &ModelConfig::n_layers},
-                     "n_dense_layers is " + std::to_string(m.n_dense_layers) + ", but there are " +
-                         std::to_string(m.n_layers) + " layers: choose 0 to " + std::to_string(m.n_layers)});
+                     fmt::format("n_dense_layers is {}, but there are {} layers: choose 0 to {}", m.n_dense_layers,
+                                 m.n_layers, m.n_layers)});
   if (m.qk_rope_head_dim % 2 != 0)
     found.push_back({{&ModelConfig::qk_rope_head_dim},
-                     "qk_rope_head_dim is " + std::to_string(m.qk_rope_head_dim) +
-                         ", but features are rotated in pairs: choose an even number"});
+                     fmt::format("qk_rope_head_dim is {}, but features are rotated in pairs: choose an even number",
+                                 m.qk_rope_head_dim)});
 }
 
 void check_vocabulary(const RunConfig& c, Rules& found) {
   if (!c.data.tokenizer.empty() || c.model.vocab == 256) return;
-  found.push_back({{&ModelConfig::vocab, &DataConfig::tokenizer},
-                   "vocab is " + std::to_string(c.model.vocab) +
-                       ", but tokens are bytes without a tokenizer: choose 256, or set data.tokenizer"});
+  found.push_back(
+      {{&ModelConfig::vocab, &DataConfig::tokenizer},
+       fmt::format("vocab is {}, but tokens are bytes without a tokenizer: choose 256, or set data.tokenizer",
+                   c.model.vocab)});
 }
 
 void check_groups(const RunConfig& c, Rules& found) {
@@ -168,9 +169,9 @@ void check_groups(const RunConfig& c, Rules& found) {
   }
   if (c.model.n_experts % r.n_groups != 0 || c.model.n_experts / r.n_groups < 2) {
     found.push_back({{&RouterConfig::n_groups, &ModelConfig::n_experts},
-                     "n_groups is " + groups + ", but the " + experts +
-                         " experts must be split into equal groups of at least 2: choose a divisor of " + experts +
-                         " up to " + std::to_string(c.model.n_experts / 2) + ", or 0 for no groups"});
+                     fmt::format("n_groups is {}, but the {} experts must be split into equal groups of at least 2: "
+                                 "choose a divisor of {} up to {}, or 0 for no groups",
+                                 groups, experts, experts, c.model.n_experts / 2)});
     return;
   }
   if (r.n_limited_groups == 0) return;
@@ -183,9 +184,9 @@ void check_groups(const RunConfig& c, Rules& found) {
   const int reachable = r.n_limited_groups * (c.model.n_experts / r.n_groups);
   if (reachable < r.top_k)
     found.push_back({{&RouterConfig::n_limited_groups, &RouterConfig::top_k, &RouterConfig::n_groups},
-                     "n_limited_groups is " + limited_groups + ", which leaves a token " + std::to_string(reachable) +
-                         " experts, but top_k is " + std::to_string(r.top_k) +
-                         ": raise n_limited_groups or lower top_k"});
+                     fmt::format("n_limited_groups is {}, which leaves a token {} experts, but top_k is {}: raise "
+                                 "n_limited_groups or lower top_k",
+                                 limited_groups, reachable, r.top_k)});
 }
 
 // The sources of quantile balancing refuse these settings as well (TorchTitan, Megatron-LM).
@@ -210,7 +211,7 @@ void check_quantiles(const RunConfig& c, Rules& found) {
   if (r.top_k >= c.model.n_experts)
     found.push_back(
         {{&RouterConfig::balance_rule, &RouterConfig::top_k, &ModelConfig::n_experts},
-         rule + ", but all " + std::to_string(c.model.n_experts) + " experts are chosen: lower top_k, or choose sign"});
+         fmt::format("{}, but all {} experts are chosen: lower top_k, or choose sign", rule, c.model.n_experts)});
 }
 
 void check_expert_parts(const RunConfig& c, Rules& found) {
@@ -219,13 +220,13 @@ void check_expert_parts(const RunConfig& c, Rules& found) {
     found.push_back({{&ModelConfig::shared_expert_gate, &ModelConfig::n_shared},
                      "shared_expert_gate is on, but there is no shared expert: choose n_shared 1 or more, or no gate"});
   if (m.latent_norm && m.latent_dim == 0)
-    found.push_back({{&ModelConfig::latent_norm, &ModelConfig::latent_dim},
-                     "latent_norm is on, but experts are not latent: choose a latent_dim, for example " +
-                         std::to_string(m.dim / 2) + ", or no norm"});
+    found.push_back(
+        {{&ModelConfig::latent_norm, &ModelConfig::latent_dim},
+         fmt::format("latent_norm is on, but experts are not latent: choose a latent_dim, for example {}, or no norm",
+                     m.dim / 2)});
   if (m.latent_dim > m.dim)
     found.push_back({{&ModelConfig::latent_dim, &ModelConfig::dim},
-                     "latent_dim is " + std::to_string(m.latent_dim) + ", wider than the model: choose 0 to " +
-                         std::to_string(m.dim)});
+                     fmt::format("latent_dim is {}, wider than the model: choose 0 to {}", m.latent_dim, m.dim)});
 }
 
 void check_dropping(const RunConfig& c, Rules& found) {
@@ -238,9 +239,9 @@ void check_hash_layers(const RunConfig& c, Rules& found) {
   const int layers = c.model.n_layers - c.model.n_dense_layers, hash_layers = c.router.n_hash_layers;
   if (hash_layers == 0) return;
   if (hash_layers > layers)
-    found.push_back({{&RouterConfig::n_hash_layers, &ModelConfig::n_layers, &ModelConfig::n_dense_layers},
-                     "n_hash_layers is " + std::to_string(hash_layers) + ", but there are " + std::to_string(layers) +
-                         " MoE layers: choose 0 to " + std::to_string(layers)});
+    found.push_back(
+        {{&RouterConfig::n_hash_layers, &ModelConfig::n_layers, &ModelConfig::n_dense_layers},
+         fmt::format("n_hash_layers is {}, but there are {} MoE layers: choose 0 to {}", hash_layers, layers, layers)});
   if (c.router.force_balance)
     found.push_back({{&RouterConfig::n_hash_layers, &RouterConfig::force_balance},
                      "n_hash_layers chooses experts by a table, force_balance in turn: set only one of them"});
@@ -268,9 +269,8 @@ void check_router(const RunConfig& c, Rules& found) {
   check_hash_layers(c, found);
   if (c.router.top_k > c.model.n_experts)
     found.push_back({{&RouterConfig::top_k, &ModelConfig::n_experts},
-                     "top_k is " + std::to_string(c.router.top_k) + ", but there are " +
-                         std::to_string(c.model.n_experts) + " experts: choose 1 to " +
-                         std::to_string(c.model.n_experts)});
+                     fmt::format("top_k is {}, but there are {} experts: choose 1 to {}", c.router.top_k,
+                                 c.model.n_experts, c.model.n_experts)});
   else
     check_groups(c, found);
 }
@@ -280,17 +280,17 @@ void check_ranks(const RunConfig& c, Rules& found) {
   const std::string ranks = std::to_string(p.ranks);
   if (c.model.n_experts % p.ranks != 0)
     found.push_back({{&ParallelConfig::ranks, &ModelConfig::n_experts},
-                     "ranks is " + ranks + ", but the " + std::to_string(c.model.n_experts) +
-                         " experts must spread evenly: choose a divisor of " + std::to_string(c.model.n_experts)});
+                     fmt::format("ranks is {}, but the {} experts must spread evenly: choose a divisor of {}", ranks,
+                                 c.model.n_experts, c.model.n_experts)});
   const std::int64_t tokens = std::int64_t{c.data.batch} * c.data.seq;
   if (p.ranks > tokens)
     found.push_back({{&ParallelConfig::ranks, &DataConfig::batch, &DataConfig::seq},
-                     "ranks is " + ranks + ", but a batch has only " + std::to_string(tokens) +
-                         " tokens (batch x seq): choose 1 to " + std::to_string(tokens)});
+                     fmt::format("ranks is {}, but a batch has only {} tokens (batch x seq): choose 1 to {}", ranks,
+                                 tokens, tokens)});
   if (p.ranks > p.ranks_per_node && p.ranks % p.ranks_per_node != 0)
     found.push_back({{&ParallelConfig::ranks_per_node, &ParallelConfig::ranks},
-                     "ranks_per_node is " + std::to_string(p.ranks_per_node) + ", but the " + ranks +
-                         " ranks must fill whole nodes: choose a divisor of " + ranks});
+                     fmt::format("ranks_per_node is {}, but the {} ranks must fill whole nodes: choose a divisor of {}",
+                                 p.ranks_per_node, ranks, ranks)});
   const std::string misplaced =
       placement_problem(parse_placement_choice(p.placement), c.model.n_experts, std::max(1, p.ranks));
   if (!misplaced.empty())
@@ -302,9 +302,8 @@ void check_schedule(const RunConfig& c, Rules& found) {
   const OptimizerConfig& o = c.optimizer;
   if (o.warmup_steps > o.total_steps)
     found.push_back({{&OptimizerConfig::warmup_steps, &OptimizerConfig::total_steps},
-                     "warmup_steps is " + std::to_string(o.warmup_steps) + ", but the schedule has only " +
-                         std::to_string(o.total_steps) + " steps (total_steps): choose 0 to " +
-                         std::to_string(o.total_steps)});
+                     fmt::format("warmup_steps is {}, but the schedule has only {} steps (total_steps): choose 0 to {}",
+                                 o.warmup_steps, o.total_steps, o.total_steps)});
   if (o.lr_min > o.lr)
     found.push_back(
         {{&OptimizerConfig::lr_min, &OptimizerConfig::lr},
@@ -315,15 +314,15 @@ void check_batch(const RunConfig& c, Rules& found) {
   const DataConfig& d = c.data;
   if (d.documents > std::min(d.batch, d.seq))
     found.push_back({{&DataConfig::documents, &DataConfig::batch, &DataConfig::seq},
-                     "documents is " + std::to_string(d.documents) +
-                         ", but the documents of a packed sequence come from different sequences and have at least "
-                         "one token: choose 1 to " +
-                         std::to_string(std::min(d.batch, d.seq))});
+                     fmt::format("documents is {}, but the documents of a packed sequence come from different "
+                                 "sequences and have at least one token: choose 1 to {}",
+                                 d.documents, std::min(d.batch, d.seq))});
   if (d.batch % d.microbatches != 0)
-    found.push_back({{&DataConfig::microbatches, &DataConfig::batch},
-                     "microbatches is " + std::to_string(d.microbatches) + ", but the batch of " +
-                         std::to_string(d.batch) + " sequences must be split into equal parts: choose a divisor of " +
-                         std::to_string(d.batch)});
+    found.push_back(
+        {{&DataConfig::microbatches, &DataConfig::batch},
+         fmt::format(
+             "microbatches is {}, but the batch of {} sequences must be split into equal parts: choose a divisor of {}",
+             d.microbatches, d.batch, d.batch)});
   if (d.padding > 0 && by_quantiles(c.router.balance_rule))
     found.push_back({{&DataConfig::padding, &RouterConfig::balance_rule},
                      "the quantile rules do not support padding: choose 0, or balance_rule sign"});
@@ -365,9 +364,9 @@ void check_remaining(const RunConfig& c, Rules& found) {
     if (reachable >= c.router.top_k) continue;
     found.push_back({{&RouterConfig::killed_experts, &RouterConfig::top_k, &RouterConfig::n_limited_groups,
                       &RouterConfig::n_groups},
-                     "killed_experts leaves a token " + std::to_string(reachable) + " experts in layer " +
-                         std::to_string(c.model.n_dense_layers + to_int(i)) + ", but top_k is " +
-                         std::to_string(c.router.top_k) + ": choose fewer to kill, or a lower top_k"});
+                     fmt::format("killed_experts leaves a token {} experts in layer {}, but top_k is {}: choose fewer "
+                                 "to kill, or a lower top_k",
+                                 reachable, c.model.n_dense_layers + to_int(i), c.router.top_k)});
     return;
   }
 }
@@ -396,8 +395,8 @@ void check_interventions(const RunConfig& c, Rules& found) {
   if (killed_is_readable && groups_fit && c.model.n_dense_layers <= c.model.n_layers) check_remaining(c, found);
   if (c.model.outlier_factor != 1 && c.model.outlier_channel >= c.model.dim)
     found.push_back({{&ModelConfig::outlier_channel, &ModelConfig::dim},
-                     "outlier_channel is " + std::to_string(c.model.outlier_channel) + ", but dim is " +
-                         std::to_string(c.model.dim) + ": choose 0 to " + std::to_string(c.model.dim - 1)});
+                     fmt::format("outlier_channel is {}, but dim is {}: choose 0 to {}", c.model.outlier_channel,
+                                 c.model.dim, c.model.dim - 1)});
   check_mixture(c.data, found);
 }
 
@@ -414,10 +413,10 @@ int feed_forward_block(Recipe recipe) {
 void check_blocks(Setting recipe_of, Recipe recipe, Setting size_of, int size, Rules& found) {
   const int block = feed_forward_block(recipe);
   if (block == 0 || size % block == 0) return;
-  found.push_back({{size_of, recipe_of},
-                   size_of.name() + " is " + std::to_string(size) + ", but " + recipe_info(recipe).name +
-                       " quantizes blocks of " + std::to_string(block) + " along it: choose a multiple of " +
-                       std::to_string(block) + ", or another " + recipe_of.key()});
+  found.push_back(
+      {{size_of, recipe_of},
+       fmt::format("{} is {}, but {} quantizes blocks of {} along it: choose a multiple of {}, or another {}",
+                   size_of.name(), size, recipe_info(recipe).name, block, block, recipe_of.key())});
 }
 
 void check_expert_rows(Setting recipe_of, Recipe recipe, const ModelConfig& model, Rules& found) {
@@ -430,8 +429,8 @@ void check_operand_recipe(const RunConfig& c, const OperandRecipe& operand, Rule
   const Setting operands = &PrecisionConfig::operands;
   if (operand.layers != LayerRange{} && operand.layers.last >= c.model.n_layers)
     found.push_back({{operands, &ModelConfig::n_layers},
-                     "layer " + std::to_string(operand.layers.last) + " is named, but there are layers 0 to " +
-                         std::to_string(c.model.n_layers - 1) + ": choose one of these"});
+                     fmt::format("layer {} is named, but there are layers 0 to {}: choose one of these",
+                                 operand.layers.last, c.model.n_layers - 1)});
   const bool dense = operand.gemm_class == GemmClass::dense_ffn;
   if (!dense && operand.gemm_class != GemmClass::experts && operand.gemm_class != GemmClass::shared_experts) return;
   if (operand.gemm_class == GemmClass::experts)
@@ -477,9 +476,8 @@ void check_precision(const RunConfig& c, Rules& found) {
   if (p.layers_at_start_in_bf16 + p.layers_at_end_in_bf16 > c.model.n_layers)
     found.push_back(
         {{&PrecisionConfig::layers_at_end_in_bf16, &PrecisionConfig::layers_at_start_in_bf16, &ModelConfig::n_layers},
-         std::to_string(p.layers_at_start_in_bf16) + " layers at the start and " +
-             std::to_string(p.layers_at_end_in_bf16) + " at the end are in BF16, but there are only " +
-             std::to_string(c.model.n_layers) + ": choose fewer"});
+         fmt::format("{} layers at the start and {} at the end are in BF16, but there are only {}: choose fewer",
+                     p.layers_at_start_in_bf16, p.layers_at_end_in_bf16, c.model.n_layers)});
   const bool any_moe = c.model.n_dense_layers < c.model.n_layers;
   check_expert_rows(&PrecisionConfig::experts, p.experts, c.model, found);
   check_blocks(&PrecisionConfig::experts, p.experts, &ModelConfig::moe_inter, c.model.moe_inter, found);

@@ -1,5 +1,7 @@
 #include "core/config/config_toml.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cassert>
 #include <filesystem>
@@ -96,8 +98,7 @@ struct Reader {
     const toml::node* node = root.node(kCompareKey);
     const std::size_t count = node && node->is_array() ? node->as_array()->size() : 0;
     if (count > kMaxCandidates)
-      return root.problem(kCompareKey,
-                          "holds " + std::to_string(count) + " twins; allowed: " + std::to_string(kMaxCandidates));
+      return root.problem(kCompareKey, fmt::format("holds {} twins; allowed: {}", count, kMaxCandidates));
     root.for_each_section(kCompareKey, [this](TomlSection& twin) { read_twin(twin); });
   }
 

@@ -1,5 +1,7 @@
 #include "core/config/expert_list.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <stdexcept>
 
@@ -30,10 +32,10 @@ void add_entry(std::string_view entry, const ModelConfig& model, ListOf kind, Ex
       !(read_number(trimmed(entry.substr(equals + 1)), value) && std::fabs(value) <= kMaxBias))
     fail("the bias is not a number from -1000 to 1000: choose one");
   if (expert < 0 || expert >= model.n_experts)
-    fail("there is no expert " + std::to_string(expert) + ": choose 0 to " + std::to_string(model.n_experts - 1));
+    fail(fmt::format("there is no expert {}: choose 0 to {}", expert, model.n_experts - 1));
   if (!in_all_layers && (layer < model.n_dense_layers || layer >= model.n_layers))
-    fail("layer " + std::to_string(layer) + " has no experts (MoE layers are " + std::to_string(model.n_dense_layers) +
-         " to " + std::to_string(model.n_layers - 1) + "): choose one of them, or *");
+    fail(fmt::format("layer {} has no experts (MoE layers are {} to {}): choose one of them, or *", layer,
+                     model.n_dense_layers, model.n_layers - 1));
   const int first = in_all_layers ? model.n_dense_layers : layer, last = in_all_layers ? model.n_layers - 1 : layer;
   for (int at = first; at <= last; ++at) experts[{at, expert}] = value;
 }

@@ -1,5 +1,7 @@
 #include "core/config/operand_recipes.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -101,7 +103,7 @@ OperandRecipe parse_entry(std::string_view entry) {
 
 std::string layers_text(const LayerRange& layers) {
   if (layers == LayerRange{}) return {};
-  return std::to_string(layers.first) + (layers.last == layers.first ? "" : "-" + std::to_string(layers.last)) + ':';
+  return fmt::format("{}{}:", layers.first, layers.last == layers.first ? "" : fmt::format("-{}", layers.last));
 }
 
 }  // namespace

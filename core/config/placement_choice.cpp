@@ -1,5 +1,7 @@
 #include "core/config/placement_choice.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <stdexcept>
@@ -15,10 +17,10 @@ constexpr std::string_view kReplanned = "balanced:";
 constexpr int kMaxReplanSteps = 10000;
 
 [[noreturn]] void refuse_choice(std::string_view text) {
-  throw std::runtime_error("'" + std::string(text.substr(0, 80)) +
-                           "' is not a placement; allowed: contiguous, random, balanced, balanced:STEPS with 1 to " +
-                           std::to_string(kMaxReplanSteps) +
-                           " steps, or by hand the rank of each expert of a layer, LAYER:RANK,RANK,...;LAYER:...");
+  throw std::runtime_error(
+      fmt::format("'{}' is not a placement; allowed: contiguous, random, balanced, balanced:STEPS with 1 to {} steps, "
+                  "or by hand the rank of each expert of a layer, LAYER:RANK,RANK,...;LAYER:...",
+                  std::string(text.substr(0, 80)), kMaxReplanSteps));
 }
 
 // Reads a number at the beginning of `unread` and removes it.
@@ -70,26 +72,25 @@ PlacementChoice parse_placement_choice(std::string_view text) {
 }
 
 std::string placement_choice_text(const PlacementChoice& choice) {
-  if (choice.replan_every > 0) return std::string(kReplanned) + std::to_string(choice.replan_every);
+  if (choice.replan_every > 0) return fmt::format("{}{}", kReplanned, choice.replan_every);
   if (choice.kind != Kind::by_hand) return std::string(kNames[static_cast<std::size_t>(choice.kind)]);
   std::string text;
   for (const auto& [layer, ranks] : choice.by_hand) {
-    text += (text.empty() ? "" : ";") + std::to_string(layer) + ':';
-    for (std::size_t e = 0; e < ranks.size(); ++e) text += (e > 0 ? "," : "") + std::to_string(ranks[e]);
+    text += fmt::format("{}{}:", text.empty() ? "" : ";", layer);
+    for (std::size_t e = 0; e < ranks.size(); ++e) text += fmt::format("{}{}", e > 0 ? "," : "", ranks[e]);
   }
   return text;
 }
 
 std::string placement_problem(const PlacementChoice& choice, int n_experts, int ranks) {
   for (const auto& [layer, rank_of] : choice.by_hand) {
-    const std::string layer_name = "placement of layer " + std::to_string(layer);
+    const std::string layer_name = fmt::format("placement of layer {}", layer);
     if (to_int(rank_of.size()) != n_experts)
-      return layer_name + " names " + std::to_string(rank_of.size()) + " ranks, expected one for each of the " +
-             std::to_string(n_experts) + " experts";
+      return fmt::format("{} names {} ranks, expected one for each of the {} experts", layer_name, rank_of.size(),
+                         n_experts);
     const std::int32_t highest_rank = *std::ranges::max_element(rank_of);
     if (highest_rank >= ranks)
-      return layer_name + " names rank " + std::to_string(highest_rank) + "; allowed: 0 to " +
-             std::to_string(ranks - 1);
+      return fmt::format("{} names rank {}; allowed: 0 to {}", layer_name, highest_rank, ranks - 1);
   }
   return {};
 }

@@ -1,5 +1,6 @@
 #include "core/config/setup_link.h"
 
+#include <fmt/core.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -64,7 +65,7 @@ std::string unpacked(const std::string& packed) {
   const int result = uncompress(reinterpret_cast<Bytef*>(text.data()), &size,
                                 reinterpret_cast<const Bytef*>(packed.data()), packed.size());
   if (result == Z_BUF_ERROR && size == kMaxTomlBytes)
-    refuse("its settings are longer than " + std::to_string(kMaxTomlBytes >> 10) + " KiB");
+    refuse(fmt::format("its settings are longer than {} KiB", kMaxTomlBytes >> 10));
   if (result != Z_OK) refuse("its settings are damaged or cut off; copy the whole text");
   text.resize(size);
   return text;
@@ -88,7 +89,7 @@ std::int64_t number_of(const std::map<std::string, std::string>& parameters, con
   const std::string& text = found->second;
   std::int64_t value = -1;
   if (!read_number(text, value) || value < 0 || value > max)
-    refuse(std::string(name) + " is \"" + printable(text.substr(0, 40)) + "\", expected 0 to " + std::to_string(max));
+    refuse(fmt::format("{} is \"{}\", expected 0 to {}", name, printable(text.substr(0, 40)), max));
   return value;
 }
 
@@ -102,7 +103,7 @@ std::string workspace_of(const std::map<std::string, std::string>& parameters) {
 }
 
 void append(std::string& link, const char* name, std::int64_t value) {
-  if (value >= 0) link += std::string(name) + '=' + std::to_string(value) + '&';
+  if (value >= 0) link += fmt::format("{}={}&", name, value);
 }
 
 }  // namespace
@@ -126,7 +127,7 @@ std::string setup_link(const SharedSetup& setup) {
 
 SharedSetup read_setup_link(std::string_view text) {
   if (!is_setup_link(text)) refuse("it does not begin with " + std::string(kSetupScheme));
-  if (text.size() > kMaxLinkBytes) refuse("it is longer than " + std::to_string(kMaxLinkBytes >> 10) + " KiB");
+  if (text.size() > kMaxLinkBytes) refuse(fmt::format("it is longer than {} KiB", kMaxLinkBytes >> 10));
   const std::string link = without_white_space(text);
   const std::string_view action = std::string_view(link).substr(kSetupScheme.size());
   if (!action.starts_with(kSetupWord)) refuse("it is of a kind that this version does not know");

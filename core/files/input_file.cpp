@@ -1,6 +1,7 @@
 #include "core/files/input_file.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -100,8 +101,8 @@ std::string read_file(const std::string& path, std::uint64_t most_bytes, const c
   InputFile file(path);
   const auto refuse_size = [&] {
     const bool in_mib = most_bytes >= std::uint64_t{1} << 20;
-    refuse(path, "is larger than " + std::to_string(most_bytes >> (in_mib ? 20 : 10)) + (in_mib ? " MiB" : " KiB") +
-                     ", which no " + what + " is");
+    refuse(path, fmt::format("is larger than {}{}, which no {} is", most_bytes >> (in_mib ? 20 : 10),
+                             in_mib ? " MiB" : " KiB", what));
   };
   if (file.size() > most_bytes) refuse_size();
   std::string text;

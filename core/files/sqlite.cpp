@@ -1,5 +1,7 @@
 #include "core/files/sqlite.h"
 
+#include <fmt/core.h>
+
 #include <stdexcept>
 #include <utility>
 
@@ -87,9 +89,8 @@ bool Statement::next() {
     // sqlite3_reset() would set it again, and finalizing another statement could change it.
     std::string message = connection_.path() + ": " + sqlite3_errmsg(connection_.handle());
     if (code == SQLITE_TOOBIG)
-      message += ": damaged: it is longer than " +
-                 std::to_string(sqlite3_limit(connection_.handle(), SQLITE_LIMIT_LENGTH, -1)) +
-                 " bytes, which is more than anything in a recording";
+      message += fmt::format(": damaged: it is longer than {} bytes, which is more than anything in a recording",
+                             sqlite3_limit(connection_.handle(), SQLITE_LIMIT_LENGTH, -1));
     sqlite3_reset(statement_);
     throw std::runtime_error(message);
   }
@@ -120,9 +121,10 @@ std::string Statement::get_text(const char* what, std::size_t max_bytes) {
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
   const std::size_t bytes = text ? sqlite3_column_bytes(statement_, column) : 0;
   if (bytes > max_bytes)
-    throw std::runtime_error((std::string_view(what).starts_with(connection_.path()) ? "" : connection_.path() + ": ") +
-                             what + " has " + std::to_string(bytes) + " bytes, expected at most " +
-                             std::to_string(max_bytes));
+    throw std::runtime_error(
+        fmt::format("{}{} has {} bytes, expected at most {}",
+                    std::string_view(what).starts_with(connection_.path()) ? "" : connection_.path() + ": ", what,
+                    bytes, max_bytes));
   return {text ? text : "", bytes};
 }
 

@@ -1,11 +1,11 @@
 #include "core/files/whole_file.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <random>
@@ -26,9 +26,8 @@ constexpr int kTries = 16;
 // Returns a path in the folder of `path` with a short name, because the name of `path` may have the maximal length.
 std::string temporary_path(const std::string& path) {
   std::random_device random;
-  char digits[32];
-  std::snprintf(digits, sizeof digits, "%08x%08x%08x", random(), random(), random());
-  return (fs::path(path).parent_path() / (kTemporaryBegin + std::string(digits) + kTemporaryEnd)).string();
+  const std::string digits = fmt::format("{:08x}{:08x}{:08x}", random(), random(), random());
+  return (fs::path(path).parent_path() / (kTemporaryBegin + digits + kTemporaryEnd)).string();
 }
 
 // Makes the new name survive a power cut. Not every file system supports this.
@@ -87,7 +86,7 @@ void WholeFile::open() {
 
 // Gives the file a temporary name first, because only renaming can replace an existing file.
 void WholeFile::give_name() {
-  const std::string open_file = "/proc/self/fd/" + std::to_string(file_);
+  const std::string open_file = fmt::format("/proc/self/fd/{}", file_);
   for (int i = 0; i < kTries; ++i) {
     const std::string name = temporary_path(path_);
     if (::linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {

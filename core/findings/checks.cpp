@@ -1,5 +1,7 @@
 #include "core/findings/checks.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -267,7 +269,7 @@ class Checking {
     fullest();
     if (!ImbalanceWatch::can_tell_ranks(info.n_experts, info.ranks))
       needs({{uneven_ranks}}, "uneven ranks",
-            "at least " + std::to_string(kMinNeighbours) + " experts on each of two or more ranks");
+            fmt::format("at least {} experts on each of two or more ranks", kMinNeighbours));
     else
       after_loads(kUnevenRankSteps, {{uneven_ranks}, {hot, collapsed}}, "uneven ranks",
                   std::string("No group of neighbouring experts ") + (info.ranks > 1 ? "on one rank " : "") + "had " +

@@ -1,5 +1,7 @@
 #include "core/findings/drop_watch.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <numeric>
 #include <string>
@@ -43,9 +45,9 @@ void DropWatch::findings(std::vector<Finding>& out) const {
   finding.brief = percent(mean()) + " of the copies of tokens are dropped";
   finding.title = layer_ == kWholeRun ? "The MoE layers drop " : finding.title + " drops ";
   finding.title += percent(mean()) + " of the copies of tokens";
-  finding.observation = "The mean of the newest " + std::to_string(recent_.size()) + " logged shares is " +
-                        percent(mean()) + "; it has been " + percent(kMaxDroppedShare) + " or more in " +
-                        grouped(loads_) + " of them in a row.";
+  finding.observation =
+      fmt::format("The mean of the newest {} logged shares is {}; it has been {} or more in {} of them in a row.",
+                  recent_.size(), percent(mean()), percent(kMaxDroppedShare), grouped(loads_));
   finding.meaning =
       "A dropped copy is not computed: its token passes the layer with fewer experts, or only by the residual stream. "
       "A more even load or a larger capacity factor drops less.";

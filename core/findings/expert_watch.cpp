@@ -1,5 +1,7 @@
 #include "core/findings/expert_watch.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -107,9 +109,8 @@ void ExpertWatch::add_dead(const RecentLoad& load, std::vector<Finding>& out) co
   Finding& finding = out.emplace_back(load.finding(FindingKind::dead, longest.silent_since));
   finding.experts = dead;
   const bool one = dead.size() == 1;
-  const std::string expert = "expert " + std::to_string(dead[0]), duration = load.seen_text(silence(longest, load));
-  finding.title +=
-      one ? ": " + expert + " has been dead " + duration : ": " + std::to_string(dead.size()) + " dead experts";
+  const std::string expert = fmt::format("expert {}", dead[0]), duration = load.seen_text(silence(longest, load));
+  finding.title += one ? ": " + expert + " has been dead " + duration : fmt::format(": {} dead experts", dead.size());
   const std::string names = listed(dead) + load.on_ranks(dead);
   finding.brief = (one ? "expert " : "experts ") + names + (one ? " gets" : " get") + " no token";
   finding.observation = (one ? "Expert " : "Experts ") + names + (one ? " has" : " have") + " had no token" +
@@ -166,9 +167,8 @@ void ExpertWatch::add_underused(const RecentLoad& load, std::vector<Finding>& ou
   const std::string mean = decimal(shares / under.size(), 2);
   const bool one = under.size() == 1;
   finding.title += ": " + counted(std::ssize(under), "underused expert", "underused experts");
-  finding.brief = std::to_string(under.size()) + " of " + std::to_string(load.living()) + " experts (" + listed(under) +
-                  ") " + (one ? "gets " : "get ") + mean + " times " +
-                  (one ? "its fair share" : "their fair share, on average");
+  finding.brief = fmt::format("{} of {} experts ({}) {}{} times {}", under.size(), load.living(), listed(under),
+                              one ? "gets " : "get ", mean, one ? "its fair share" : "their fair share, on average");
   finding.observation = (one ? "Expert " : "Experts ") + listed(under) + (one ? " has" : " have") + " got less than " +
                         decimal(kUnderusedShare) + " of the fair share" + (one ? " " : ", the first of them ") +
                         load.seen_text(load.loads_since(longest)) + ", at present " + mean + " of it" +
@@ -186,14 +186,14 @@ void ExpertWatch::add_hot(const RecentLoad& load, std::vector<Finding>& out) con
   const double share = load.mean_of(hot[0]);
   Finding& finding = out.emplace_back(load.finding(FindingKind::hot, longest.step));
   finding.experts = hot;
-  finding.title += hot.size() == 1 ? ": expert " + std::to_string(hot[0]) + " is hot"
-                                   : ": " + std::to_string(hot.size()) + " hot experts";
+  finding.title +=
+      hot.size() == 1 ? fmt::format(": expert {} is hot", hot[0]) : fmt::format(": {} hot experts", hot.size());
   finding.brief = (hot.size() == 1 ? "expert " : "experts ") + listed(hot) +
                   (hot.size() == 1 ? " gets " : " get up to ") + decimal(share) + " times " +
                   (hot.size() == 1 ? "its" : "their") + " fair share";
-  finding.observation = "Expert " + std::to_string(hot[0]) + " gets " + decimal(share, 2) + " times its fair share, " +
-                        percent(share * load.top_k() / load.n_experts()) + " of all tokens, and has been hot " +
-                        load.seen_text(load.loads_since(longest));
+  finding.observation = fmt::format("Expert {} gets {} times its fair share, {} of all tokens, and has been hot {}",
+                                    hot[0], decimal(share, 2), percent(share * load.top_k() / load.n_experts()),
+                                    load.seen_text(load.loads_since(longest)));
   finding.observation += hot.size() > 1 ? "; other hot experts: " + listed(std::span(hot).subspan(1)) + "." : ".";
   finding.meaning = "With expert parallelism all other ranks wait for the rank of this expert.";
 }

@@ -1,5 +1,7 @@
 #include "core/findings/findings.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -58,16 +60,16 @@ Finding finding_of(FindingKind kind, int run, StepRange steps) {
 Finding layer_finding(FindingKind kind, int run, int layer, StepRange steps) {
   Finding finding = finding_of(kind, run, steps);
   finding.layers = {layer};
-  finding.title = "Layer " + std::to_string(layer);
+  finding.title = fmt::format("Layer {}", layer);
   return finding;
 }
 
 std::string finding_id(const Finding& finding) {
-  std::string id = std::to_string(finding.run) + "/" + finding_kind_info(finding.kind).name;
-  if (!finding.layers.empty()) id += "/" + std::to_string(finding.layers.front());
+  std::string id = fmt::format("{}/{}", finding.run, finding_kind_info(finding.kind).name);
+  if (!finding.layers.empty()) id += fmt::format("/{}", finding.layers.front());
   if (finding.tensor) id += std::string("/") + operand_name(finding.tensor->operand);
   if (finding.kind == FindingKind::auxiliary_dominates) id += "/" + finding.knobs.front().key();
-  if (!finding.ongoing || finding.kind == FindingKind::loss_spike) id += "@" + std::to_string(finding.steps.first);
+  if (!finding.ongoing || finding.kind == FindingKind::loss_spike) id += fmt::format("@{}", finding.steps.first);
   return id;
 }
 

@@ -1,5 +1,7 @@
 #include "core/findings/imbalance_watch.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <numeric>
 
@@ -100,11 +102,12 @@ void ImbalanceWatch::add_uneven(const RecentLoad& load, const ConditionStart& st
   finding.experts = {fullest};
   finding.title += " stays uneven";
   const std::string share = decimal(load.fullest_share());
-  finding.brief = "expert " + std::to_string(fullest) + " gets " + share + " times its fair share";
-  finding.observation = "MaxVio of " + window_text(load.window_loads()) + " together is " +
-                        decimal(load.fullest_share() - 1) + " and has been high " +
-                        load.seen_text(load.loads_since(start)) + ". The fullest expert of these loads, expert " +
-                        std::to_string(fullest) + ", gets " + share + " times its fair share.";
+  finding.brief = fmt::format("expert {} gets {} times its fair share", fullest, share);
+  finding.observation = fmt::format(
+      "MaxVio of {} together is {} and has been high {}. The fullest expert of these loads, expert {}, gets {} times "
+      "its fair share.",
+      window_text(load.window_loads()), decimal(load.fullest_share() - 1), load.seen_text(load.loads_since(start)),
+      fullest, share);
   finding.meaning =
       "This is not the noise of single batches, which averages out over several. With expert parallelism all other "
       "ranks wait for the rank that holds the fullest expert.";
@@ -117,18 +120,18 @@ void ImbalanceWatch::add_rank(const RecentLoad& load, std::vector<Finding>& out)
   const int width = load.n_experts() / found->ranks;
   const int first = found->rank * width, end = first + width;
   for (int e = first; e < end; ++e) finding.experts.push_back(e);
-  const std::string experts = "experts " + std::to_string(first) + " to " + std::to_string(end - 1);
+  const std::string experts = fmt::format("experts {} to {}", first, end - 1);
   const std::string times = decimal(found->load) + " times an even load";
   finding.title += ": " + experts + " carry " + times;
   finding.knobs = {&ParallelConfig::placement};
   const bool ranks_are_known = ranks_ > 1;
-  finding.brief = experts +
-                  (ranks_are_known ? ", which are on one of " + std::to_string(found->ranks) + " ranks," : "") +
+  finding.brief = experts + (ranks_are_known ? fmt::format(", which are on one of {} ranks,", found->ranks) : "") +
                   " together carry " + times;
   finding.observation = "Together, " + experts + " have carried " + times + " or nearly as much " +
                         load.seen_text(load.loads_since(rank_)) + ".";
-  finding.observation += " These experts are neighbours: if the experts are placed in order on " +
-                         std::to_string(found->ranks) + " ranks, all of them are on one rank.";
+  finding.observation += fmt::format(
+      " These experts are neighbours: if the experts are placed in order on {} ranks, all of them are on one rank.",
+      found->ranks);
   if (!ranks_are_known) finding.observation += " The log does not name the number of ranks.";
   finding.meaning =
       "With expert parallelism all other ranks wait for that rank, although no single expert is far too full. Another "

@@ -1,5 +1,7 @@
 #include "core/findings/load_evidence.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <vector>
 
@@ -40,13 +42,13 @@ bool are_totals(RunOrigin origin, bool has_loss, std::int64_t loads, double toke
 }
 
 std::string totals_text(std::int64_t totals, double tokens) {
-  return (totals == 1 ? "one total" : std::to_string(totals) + " totals") + " of " + grouped(std::llround(tokens)) +
+  return (totals == 1 ? "one total" : fmt::format("{} totals", totals)) + " of " + grouped(std::llround(tokens)) +
          " tokens";
 }
 
 std::string limits_text(std::int64_t totals) {
   return (totals == 1 ? std::string(" One total does not show")
-                      : ' ' + std::to_string(totals) + " totals do not show exactly") +
+                      : fmt::format(" {} totals do not show exactly", totals)) +
          " when this began, or whether it lasts.";
 }
 

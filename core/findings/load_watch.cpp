@@ -1,5 +1,7 @@
 #include "core/findings/load_watch.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <ranges>
@@ -136,17 +138,18 @@ void LoadWatch::add_collapse(std::vector<Finding>& out) const {
   const int fullest = load_.fullest();
   finding.experts = {fullest};
   finding.title += collapsed ? " has collapsed" : " is collapsing";
-  finding.observation = "The load is as uneven as if " + experts_in_use(effective_) + " of " +
-                        std::to_string(load_.living()) + " experts took all tokens (entropy of the load of " +
-                        window_text(load_.window_loads()) + " together)";
+  finding.observation =
+      fmt::format("The load is as uneven as if {} of {} experts took all tokens (entropy of the load of {} together)",
+                  experts_in_use(effective_), load_.living(), window_text(load_.window_loads()));
   const double by_chance = load_.chance().effective;
   if (by_chance < 0.9 * load_.living())
     finding.observation += "; with so few tokens a perfectly balanced router would use " + experts_in_use(by_chance);
   if (!collapsed)
     finding.observation += "; the number was " + experts_in_use(effective_before_) + " before step " +
                            load_.axis().name(collapsing_since_) + " and still falls";
-  finding.observation += ". MaxVio of the same loads together is " + decimal(load_.fullest_share() - 1) + ": expert " +
-                         std::to_string(fullest) + " has " + decimal(load_.fullest_share()) + " times its fair share.";
+  finding.observation +=
+      fmt::format(". MaxVio of the same loads together is {}: expert {} has {} times its fair share.",
+                  decimal(load_.fullest_share() - 1), fullest, decimal(load_.fullest_share()));
   finding.meaning =
       "Experts without tokens get no gradient and learn nothing, while the other experts improve and attract more "
       "tokens. The loss may not show it. With expert parallelism all ranks wait for the fullest one.";

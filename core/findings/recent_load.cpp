@@ -1,5 +1,7 @@
 #include "core/findings/recent_load.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <set>
 #include <utility>
@@ -43,7 +45,7 @@ std::string RecentLoad::on_ranks(std::span<const int> experts) const {
   for (const int expert : experts) on.insert(expert / (n_experts_ / ranks_));
   const std::vector<int> ranks(on.begin(), on.end());
   if (std::ssize(ranks) == ranks_) return {};
-  return (ranks.size() == 1 ? " on rank " : " on ranks ") + listed(ranks) + " at EP " + std::to_string(ranks_);
+  return fmt::format("{}{} at EP {}", ranks.size() == 1 ? " on rank " : " on ranks ", listed(ranks), ranks_);
 }
 
 void RecentLoad::pass(StepRange steps, std::span<const std::uint8_t> killed) {

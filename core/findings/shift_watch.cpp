@@ -1,5 +1,7 @@
 #include "core/findings/shift_watch.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <functional>
 
@@ -213,9 +215,9 @@ Finding ShiftWatch::describe(const Shift& shift) const {
       first_back == last_back ? grouped(last_back) : grouped(first_back) + " to " + grouped(last_back);
   if (unrecovered.empty()) {
     finding.title = "The load jumped at step " + axis_->name(shift.step);
-    finding.observation = jump + " " + std::to_string(back) + " of " + counted(std::ssize(layers_), "layer", "layers") +
-                          (back == 1 ? " has recovered" : " have recovered") +
-                          (back ? " after " + returned + " steps" : "") + ".";
+    finding.observation =
+        fmt::format("{} {} of {}{}{}.", jump, back, counted(std::ssize(layers_), "layer", "layers"),
+                    back == 1 ? " has recovered" : " have recovered", back ? " after " + returned + " steps" : "");
     finding.meaning =
         "Another kind of text or a change of settings can cause it, because the balance was learnt for the earlier "
         "text. With the sign rule, expert_bias changes by at most the bias update rate in each step.";
@@ -226,9 +228,9 @@ Finding ShiftWatch::describe(const Shift& shift) const {
     describe_left(shift, unrecovered, finding);
   else
     describe_stays(shift, unrecovered, finding);
-  finding.observation += " " + std::to_string(back) + " of the " +
-                         counted(std::ssize(layers_), "layer has", "layers have") + " recovered" +
-                         (back ? ", after " + returned + " steps." : ".");
+  finding.observation +=
+      fmt::format(" {} of the {} recovered{}", back, counted(std::ssize(layers_), "layer has", "layers have"),
+                  back ? ", after " + returned + " steps." : ".");
   return finding;
 }
 
@@ -236,8 +238,9 @@ void ShiftWatch::describe_left(const Shift& shift, const std::vector<std::size_t
                                Finding& finding) const {
   for (const std::size_t l : unrecovered) {
     finding.layers.push_back(layers_[l]);
-    finding.observation += " MaxVio of layer " + std::to_string(layers_[l]) + " was " + decimal(shift.before[l], 2) +
-                           " and is " + decimal(newest_mean(l), 2) + ", " + loads_text(loads_since(shift)) + " later;";
+    finding.observation +=
+        fmt::format(" MaxVio of layer {} was {} and is {}, {} later;", layers_[l], decimal(shift.before[l], 2),
+                    decimal(newest_mean(l), 2), loads_text(loads_since(shift)));
   }
   finding.observation.back() = '.';
   const bool one = unrecovered.size() == 1;
@@ -264,9 +267,9 @@ void ShiftWatch::describe_stays(const Shift& shift, const std::vector<std::size_
   finding.title = "The load jumped at step " + axis_->name(shift.step) + " and stays uneven";
   finding.brief = "MaxVio of a batch was " + decimal(before, 2) + " before and is " + decimal(newest, 2) +
                   " (mean of these layers and the newest batches)";
-  finding.observation += " After " + loads_text(loads_since(shift)) + ", it is " + decimal(newest, 2) + " in " +
-                         std::to_string(unrecovered.size()) + " layers (mean), where it was " + decimal(before, 2) +
-                         " before the jump.";
+  finding.observation +=
+      fmt::format(" After {}, it is {} in {} layers (mean), where it was {} before the jump.",
+                  loads_text(loads_since(shift)), decimal(newest, 2), unrecovered.size(), decimal(before, 2));
   finding.meaning =
       "Another kind of text, a changed setting or a checkpoint that was loaded without its expert_bias can cause it. "
       "The biases that balanced the routers before no longer do.";

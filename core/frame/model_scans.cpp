@@ -1,5 +1,7 @@
 #include "core/frame/model_scans.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -80,7 +82,7 @@ ExpertCost cost_in(const json& from) {
 
 std::string twin_name(const PrecisionTwin& twin) {
   if (twin.scope == PrecisionTwin::Scope::all_operands) return "all operands";
-  std::string layer = twin.layer < 0 ? "" : "layer " + std::to_string(twin.layer) + ", ";
+  std::string layer = twin.layer < 0 ? "" : fmt::format("layer {}, ", twin.layer);
   if (twin.scope == PrecisionTwin::Scope::all_layers) layer = "all layers, ";
   return layer + gemm_class_name(twin.gemm_class) + ", " + operand_name(twin.operand);
 }

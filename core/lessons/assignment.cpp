@@ -1,5 +1,7 @@
 #include "core/lessons/assignment.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -74,7 +76,7 @@ int run_of_key(const std::string& key) {
 }
 
 std::string step_key(int step) {
-  return "step_" + std::to_string(step + 1);
+  return fmt::format("step_{}", step + 1);
 }
 
 // Returns the index of the step that a key names, "step_1", ...
@@ -142,21 +144,21 @@ std::string settings_problem(const std::vector<LessonSetting>& settings, const s
   }
   if (const std::string problem = first_problem(config); !problem.empty()) return problem;
   const double cost = run_cost(config).flops_per_step / run_cost(base).flops_per_step;
-  return cost <= kMaxCost
-             ? ""
-             : formatted("a step would take %.3g times the work of the run in the set; at most %g", cost, kMaxCost);
+  return cost <= kMaxCost ? ""
+                          : fmt::format("a step would take {:.3g} times the work of the run in the set; at most {:g}",
+                                        cost, kMaxCost);
 }
 
 std::string prediction_problem(const LessonPrediction& prediction, double made) {
   const auto choices = static_cast<double>(prediction.choices.size());
   if (prediction.choices.empty() || (made >= 1 && made <= choices && made == std::floor(made))) return {};
-  return formatted("is %g; allowed: 1 to %g", made, choices);
+  return fmt::format("is {:g}; allowed: 1 to {:g}", made, choices);
 }
 
 // Returns the options by which moescope-cli trains a run of the set.
 std::string train_options(const Assignment& assignment, const RunConfig& config) {
-  std::string options = " --preset " + assignment.preset + " --steps " + std::to_string(assignment.steps) +
-                        " --portable --seed " + std::to_string(config.seed);
+  std::string options =
+      fmt::format(" --preset {} --steps {} --portable --seed {}", assignment.preset, assignment.steps, config.seed);
   RunConfig base = load_preset(assignment.preset).config;
   base.portable = config.portable;
   base.seed = config.seed;
@@ -175,7 +177,7 @@ std::string comment(const std::string& text) {
 std::string prediction_form(const LessonPrediction& prediction, int step) {
   std::string text = comment(prediction.question);
   for (std::size_t i = 0; i < prediction.choices.size(); ++i)
-    text += comment("  " + std::to_string(i + 1) + ": " + prediction.choices[i]);
+    text += comment(fmt::format("  {}: {}", i + 1, prediction.choices[i]));
   return text + step_key(step) + " = \"?\"\n";
 }
 
@@ -254,8 +256,8 @@ ParsedHandIn load_hand_in(const std::string& path) {
 }
 
 std::string to_toml(const HandIn& hand_in) {
-  std::string text = "problem_set = \"" + hand_in.assignment + "\"\nstudent = \"" + hand_in.student +
-                     "\"\nseed = " + std::to_string(hand_in.seed) + "\n\n[predictions]\n";
+  std::string text = fmt::format("problem_set = \"{}\"\nstudent = \"{}\"\nseed = {}\n\n[predictions]\n",
+                                 hand_in.assignment, hand_in.student, hand_in.seed);
   for (const auto& [step, made] : hand_in.predictions) text += step_key(step) + " = " + toml_value(made) + '\n';
   text += "\n[answers]\n";
   for (const auto& [value, answer] : hand_in.answers) text += value + " = " + toml_value(answer) + '\n';
@@ -275,10 +277,10 @@ std::string hand_in_form(const Assignment& assignment, const std::string& studen
       "# Replace every \"?\" by a number: first the predictions, then train the runs, then the answers. Then\n"
       "#   moescope-cli lesson --hand-in THIS_FILE -o HAND_IN.toml\n"
       "# trains the runs again and writes the file that you hand in.\n\n";
-  text += "problem_set = \"" + lesson.name + "\"\nstudent = \"" + student +
-          "\"\nseed = " + std::to_string(seed_of_student(student)) + "\n\n[predictions]\n";
+  text += fmt::format("problem_set = \"{}\"\nstudent = \"{}\"\nseed = {}\n\n[predictions]\n", lesson.name, student,
+                      seed_of_student(student));
   for (std::size_t i = 0; i < lesson.steps.size(); ++i) {
-    text += '\n' + comment(std::to_string(i + 1) + ". " + lesson.steps[i].title + "\n" + lesson.steps[i].text);
+    text += '\n' + comment(fmt::format("{}. {}\n{}", i + 1, lesson.steps[i].title, lesson.steps[i].text));
     if (lesson.steps[i].prediction) text += prediction_form(*lesson.steps[i].prediction, to_int(i));
   }
   text += "\n# The runs, all on your seed; open the recordings in the window:\n";
@@ -306,8 +308,8 @@ std::vector<std::string> hand_in_problems(const HandIn& hand_in, const Assignmen
   std::vector<std::string> problems;
   const Lesson& lesson = assignment.lesson;
   if (hand_in.seed != seed_of_student(hand_in.student))
-    problems.push_back("seed is " + std::to_string(hand_in.seed) + "; that of student " + hand_in.student + " is " +
-                       std::to_string(seed_of_student(hand_in.student)));
+    problems.push_back(fmt::format("seed is {}; that of student {} is {}", hand_in.seed, hand_in.student,
+                                   seed_of_student(hand_in.student)));
   for (const auto& [step, made] : hand_in.predictions) {
     const bool has_prediction = step < std::ssize(lesson.steps) && lesson.steps[step].prediction;
     const std::string reason =

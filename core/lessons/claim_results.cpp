@@ -1,5 +1,7 @@
 #include "core/lessons/claim_results.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -19,7 +21,7 @@ namespace {
 constexpr const char* kKeptResults = "claims/results.toml";
 
 std::string number_list(std::span<const double> numbers) {
-  const auto text = [](double value) { return std::isnan(value) ? std::string("nan") : formatted("%#.7g", value); };
+  const auto text = [](double value) { return std::isnan(value) ? std::string("nan") : fmt::format("{:#.7g}", value); };
   return "[" + joined(numbers, ", ", text) + "]";
 }
 
@@ -68,9 +70,10 @@ std::string to_toml(const ClaimResults& results) {
   std::string text =
       "# Written by moescope-cli claims.\ndate = \"" + results.date + "\"\nmachine = \"" + results.machine + "\"\n";
   for (const ClaimResult& result : results.results)
-    text += "\n[[result]]\nclaim = \"" + result.claim + "\"\ncomparison = " + std::to_string(result.comparison + 1) +
-            "\nsettings = \"" + result.settings + "\"\nsteps = " + std::to_string(result.steps) +
-            "\nvalues = " + number_list(result.values) + "\ngaps = " + number_list(result.gaps) + "\n";
+    text += fmt::format(
+        "\n[[result]]\nclaim = \"{}\"\ncomparison = {}\nsettings = \"{}\"\nsteps = {}\nvalues = {}\ngaps = {}\n",
+        result.claim, result.comparison + 1, result.settings, result.steps, number_list(result.values),
+        number_list(result.gaps));
   return text;
 }
 
@@ -113,8 +116,8 @@ ClaimVerdict judge_claim(const ClaimComparison& comparison, const SeedMean& gap)
 
 std::string ClaimRow::gap_text() const {
   if (verdict == ClaimVerdict::not_tried) return {};
-  const std::string half_width = std::isnan(gap.half_width) ? "" : formatted(" +-%.4f", gap.half_width);
-  return formatted("%+.4f", gap.mean) + half_width + ", " + counted(pairs, "seed", "seeds");
+  const std::string half_width = std::isnan(gap.half_width) ? "" : fmt::format(" +-{:.4f}", gap.half_width);
+  return fmt::format("{:+.4f}", gap.mean) + half_width + ", " + counted(pairs, "seed", "seeds");
 }
 
 std::vector<ClaimRow> claim_rows(std::span<const Claim> claims, const ClaimResults& results) {
@@ -192,8 +195,8 @@ ClaimResult measure(const Claim& claim, std::size_t index, const RunPool& runs) 
 
 std::string today() {
   const std::chrono::year_month_day date(std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now()));
-  return formatted("%04d-%02u-%02u", static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
-                   static_cast<unsigned>(date.day()));
+  return fmt::format("{:04}-{:02}-{:02}", static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
+                     static_cast<unsigned>(date.day()));
 }
 
 }  // namespace

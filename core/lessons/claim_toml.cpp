@@ -1,4 +1,6 @@
 // Reads claims from TOML files and reports all problems at once, each with its line.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <span>
 
@@ -42,9 +44,9 @@ ClaimComparison read_comparison(TomlSection& section, const Claim& claim) {
   for (const RunConfig& config : claim.runs)
     if (const int interval = config.telemetry.validation_every;
         comparison.metric == Metric::val_loss && (interval == 0 || interval > comparison.last)) {
-      section.problem("last", "is " + std::to_string(comparison.last) + ", in which run " + config.name +
-                                  " may have no validation loss: telemetry.validation_every is " +
-                                  std::to_string(interval));
+      section.problem(
+          "last", fmt::format("is {}, in which run {} may have no validation loss: telemetry.validation_every is {}",
+                              comparison.last, config.name, interval));
       break;
     }
   comparison.expect = static_cast<ClaimExpect>(section.choice("expect", {"higher", "lower", "equal"}, 2));

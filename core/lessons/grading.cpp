@@ -1,5 +1,7 @@
 #include "core/lessons/grading.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -150,7 +152,7 @@ std::vector<std::string> missing_parts(const HandIn& hand_in, const Assignment& 
   const std::vector<LessonStep>& steps = assignment.lesson.steps;
   for (std::size_t i = 0; i < steps.size(); ++i)
     if (steps[i].prediction && !hand_in.predictions.contains(to_int(i)))
-      missing.push_back("predictions.step_" + std::to_string(i + 1) + " is not made");
+      missing.push_back(fmt::format("predictions.step_{} is not made", i + 1));
   for (const AssignmentNumber& number : assignment.numbers)
     if (!hand_in.answers.contains(number.value)) missing.push_back("answers." + number.value + " is not answered");
   return missing;

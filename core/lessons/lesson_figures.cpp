@@ -1,5 +1,7 @@
 #include "core/lessons/lesson_figures.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -134,10 +136,10 @@ std::string comparison_text(const LessonFigure& figure, double value, double ref
     return figure_text(figure, std::fabs(std::round(10 * value) - std::round(10 * reference)) / 10) + direction;
   const double ratio = reference > 0 ? value / reference : NAN;
   if (!std::isfinite(ratio)) return value > reference ? "more" : "not more";
-  if (ratio >= 2) return formatted("%.2g times as much", ratio);
+  if (ratio >= 2) return fmt::format("{:.2g} times as much", ratio);
   const double relative_distance = std::fabs(ratio - 1);
   if (relative_distance < 0.0005) return "the same";
-  return formatted(relative_distance < 0.01 ? "%.1f %%" : "%.0f %%", 100 * relative_distance) + direction;
+  return fmt::format("{:.{}f} %{}", 100 * relative_distance, relative_distance < 0.01 ? 1 : 0, direction);
 }
 
 // Returns the run or the steps of the reference, if they differ from those of the figure.
@@ -147,7 +149,7 @@ std::string name_of_reference(const LessonFigure& figure, const LessonFigure& re
   if (!a || !b) return "compared with";
   if (a->run != b->run) return std::string("run ") + static_cast<char>('A' + b->run);
   if (!b->from || !b->to) return "compared with";
-  const std::string steps = "steps " + std::to_string(*b->from) + " to " + std::to_string(*b->to);
+  const std::string steps = fmt::format("steps {} to {}", *b->from, *b->to);
   return b->since_change ? steps + " after the change" : steps;
 }
 
@@ -183,13 +185,14 @@ std::string figure_text(const LessonFigure& figure, double value) {
   if (figure.key == "finding") return value > 0 ? "found" : "not found";
   const double size = std::fabs(value);
   const int share_places = size == 0 ? 0 : 1 + int{size < 0.1} + int{size < 0.001};
-  if (is_share(figure)) return formatted("%.*f %%", share_places, 100 * value);
-  if (unit == "dB") return formatted("%.1f dB", value);
-  if (unit == "x") return formatted("%.2fx", value);
-  if (unit == "steps") return formatted("%.0f steps", value);
+  if (is_share(figure)) return fmt::format("{:.{}f} %", 100 * value, share_places);
+  if (unit == "dB") return fmt::format("{:.1f} dB", value);
+  if (unit == "x") return fmt::format("{:.2f}x", value);
+  if (unit == "steps") return fmt::format("{:.0f} steps", value);
   if (figure.key.starts_with("loss_gap"))
-    return formatted(figure.key == "loss_gap" ? "%+.4f %s" : "%.4f %s", value, info->unit);
-  const std::string number = formatted("%.*f", decimal_places(value, 3), value);
+    return figure.key == "loss_gap" ? fmt::format("{:+.4f} {}", value, info->unit)
+                                    : fmt::format("{:.4f} {}", value, info->unit);
+  const std::string number = fmt::format("{:.{}f}", value, decimal_places(value, 3));
   return unit.empty() ? number : number + " " + info->unit;
 }
 
@@ -245,7 +248,7 @@ std::string LessonReader::value_text(const LessonFigure& figure, const std::opti
   const auto* of_run = std::get_if<RunFigure>(&figure.source);
   if (figure.key != "steps_until" || !of_run || of_run->run >= to_int(histories_.size())) return "not yet";
   const std::int64_t waited = steps_since_change(*histories_[of_run->run]);
-  return waited > 0 ? std::to_string(waited) + " so far, not yet" : "not yet";
+  return waited > 0 ? fmt::format("{} so far, not yet", waited) : "not yet";
 }
 
 LessonReader::Limits LessonReader::limits_of(const LessonCheck& check) const {
@@ -585,7 +588,7 @@ double layer_figure(std::string_view key, const RunFigure& figure, const History
 
 const LayerGain& ModelledGains::find_gain(const RunFigure& figure, int layer, const std::vector<std::uint64_t>& load) {
   const std::vector<std::uint32_t> counts(load.begin(), load.end());
-  auto& [known, gain] = known_[figure.model + static_cast<char>('A' + figure.run) + std::to_string(layer)];
+  auto& [known, gain] = known_[fmt::format("{}{}{}", figure.model, static_cast<char>('A' + figure.run), layer)];
   if (known != counts) gain = layer_gain_of_load(figure.model, known = counts);
   return gain;
 }

@@ -1,4 +1,6 @@
 // Reads lessons from TOML files and reports all problems at once, each with its line.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "core/config/config_toml.h"
@@ -128,7 +130,7 @@ class LessonParser {
     const int run = section.choice("run", {"A", "B", "C", "D", "E"}, 0);
     if (run > 0 && static_cast<std::size_t>(run) >= runs_open_)
       section.problem("run", std::string("there is no run ") + static_cast<char>('A' + run) + " in this step: " +
-                                 (runs_open_ == 0 ? "none is open" : std::to_string(runs_open_) + " are open"));
+                                 (runs_open_ == 0 ? "none is open" : fmt::format("{} are open", runs_open_)));
     return run;
   }
 
@@ -261,7 +263,7 @@ class LessonParser {
       case LessonTask::Kind::start:
         return "Start the run of this step";
       case LessonTask::Kind::run_until:
-        return "Train to step " + std::to_string(task.until);
+        return fmt::format("Train to step {}", task.until);
       case LessonTask::Kind::set:
         if (task.run == kAllRuns) return "All runs: set " + settings;
         return std::string("Run ") + static_cast<char>('A' + task.run) + ": set " + settings;

@@ -1,5 +1,7 @@
 #include "core/lessons/lesson_twins.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <initializer_list>
 
@@ -90,8 +92,8 @@ void judge_comparison(const LessonCheck& check, const Configs& configs, const st
     if (a == b || std::max(a, b) >= configs.size()) continue;
     const auto things = things_that_differ(configs[a], configs[b]);
     if (things.size() > 1)
-      add(step + ", \"" + check.text + "\": " + letter(a) + " and " + letter(b) + " differ in " +
-              std::to_string(things.size()) + " settings: " + joined(things, ", "),
+      add(fmt::format("{}, \"{}\": {} and {} differ in {} settings: {}", step, check.text, letter(a), letter(b),
+                      things.size(), joined(things, ", ")),
           unclear);
   }
 }

@@ -1,5 +1,7 @@
 #include "core/lessons/run_pool.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -16,7 +18,7 @@ namespace {
 
 std::string pool_key(RunConfig config, std::int64_t steps) {
   config.name = "run";
-  return std::to_string(steps) + '\n' + to_toml(config);
+  return fmt::format("{}\n{}", steps, to_toml(config));
 }
 
 void train_pooled(PooledRun& run, std::size_t array_bytes, const std::function<bool()>& is_wanted) {

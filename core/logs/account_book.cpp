@@ -1,5 +1,7 @@
 #include "core/logs/account_book.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -155,7 +157,7 @@ AccountBook::Name AccountBook::add(std::string_view name, const TagRule* rule, s
 // Returns what cannot be right about the values of a known name; empty if nothing.
 std::string NameCounts::question() const {
   const auto counted_of = [this](std::int64_t n, const char* what) {
-    return std::to_string(n) + " of " + counted(values_, "value", "values") + (n == 1 ? " is " : " are ") + what;
+    return fmt::format("{} of {}{}{}", n, counted(values_, "value", "values"), n == 1 ? " is " : " are ", what);
   };
   const bool is_loss = rule_->step == &TelemetryFrame::ce_loss || rule_->step == &TelemetryFrame::val_loss;
   if (is_loss && minus_ones_ > 0) return counted_of(minus_ones_, "-1: no loss, but \"this rank has no loss\"");
@@ -257,7 +259,7 @@ void AccountBook::judge_shape(const NameCounts& counts, AccountRow& row) {
   const auto are_near = [&](double sum) {
     return lowest >= sum * (1 - kSumTolerance) && highest <= sum * (1 + kSumTolerance);
   };
-  const std::string values = "the " + std::to_string(first.values) + " values of a layer and step ";
+  const std::string values = fmt::format("the {} values of a layer and step ", first.values);
   if (is_whole && lowest == highest && lowest >= experts) {
     row.means = "tokens_per_expert";
     row.reason = values + "are whole numbers that always add up to " + decimal(lowest, 6);

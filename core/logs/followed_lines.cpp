@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,7 +47,7 @@ class FollowedLines : public Followed {
   std::vector<std::string> remarks() const override { return reader_->remarks(); }
   std::vector<ImportAccount> accounts() const override { return {reader_->account()}; }
   std::string amount() const override {
-    return std::to_string(reader_->lines()) + (reader_->lines() == 1 ? " line" : " lines");
+    return fmt::format("{}{}", reader_->lines(), reader_->lines() == 1 ? " line" : " lines");
   }
 
  private:

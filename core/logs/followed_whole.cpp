@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
@@ -160,7 +162,7 @@ void FollowedWhole::finish() {
 std::string FollowedWhole::amount() const {
   std::int64_t newest = -1;
   for (const auto& history : histories_) newest = std::max(newest, history->steps().last);
-  return newest < 0 ? "no step yet" : "up to step " + std::to_string(newest);
+  return newest < 0 ? "no step yet" : fmt::format("up to step {}", newest);
 }
 
 }  // namespace

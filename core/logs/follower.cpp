@@ -1,5 +1,7 @@
 #include "core/logs/follower.h"
 
+#include <fmt/core.h>
+
 #include <condition_variable>
 #include <filesystem>
 #include <stdexcept>
@@ -29,15 +31,15 @@ std::unique_ptr<Followed> followed_at(const std::string& path, const ImportOptio
 
 std::string truncated_text(std::int64_t last_step) {
   const std::string text = "the file was truncated or replaced";
-  return last_step < 0 ? text : text + " after step " + std::to_string(last_step);
+  return last_step < 0 ? text : fmt::format("{} after step {}", text, last_step);
 }
 
 std::string kept_text(std::int64_t last_step) {
-  return "its steps go on: the steps up to " + std::to_string(last_step) + " are kept";
+  return fmt::format("its steps go on: the steps up to {} are kept", last_step);
 }
 
 std::string dropped_text(std::int64_t last_step) {
-  return "it does not go on: the steps up to " + std::to_string(last_step) + " are no longer shown";
+  return fmt::format("it does not go on: the steps up to {} are no longer shown", last_step);
 }
 
 Follower::Follower(std::string path, int run, std::size_t most_runs, std::vector<std::string> only,

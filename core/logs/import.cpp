@@ -1,5 +1,7 @@
 #include "core/logs/import.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -118,11 +120,10 @@ void BadLines::add(std::int64_t number, std::string reason, bool in_part) {
 // Returns "3 lines could not be read, the first: line 7: WHY"; empty if `count` is 0.
 std::string BadLines::counted(std::int64_t count, const char* what, bool in_part) const {
   if (count == 0) return {};
-  const std::string text = std::to_string(count) + " " + unit_ + (count == 1 ? "" : "s") + what;
+  const std::string text = fmt::format("{} {}{}{}", count, unit_, count == 1 ? "" : "s", what);
   const auto first = std::ranges::find(first_, in_part, &BadLine::in_part);
-  return first == first_.end()
-             ? text
-             : text + ", the first: " + unit_ + " " + std::to_string(first->number) + ": " + first->reason;
+  return first == first_.end() ? text
+                               : fmt::format("{}, the first: {} {}: {}", text, unit_, first->number, first->reason);
 }
 
 std::string BadLines::summary() const {
@@ -136,17 +137,16 @@ std::string BadLines::also() const {
 }
 
 std::string BadLines::first_reason() const {
-  return first_.empty() ? ""
-                        : "; " + std::string(unit_) + " " + std::to_string(first_[0].number) + ": " + first_[0].reason;
+  return first_.empty() ? "" : fmt::format("; {} {}: {}", unit_, first_[0].number, first_[0].reason);
 }
 
 std::string BadLines::text() const {
   std::string out;
   for (const BadLine& bad : first_)
-    out += std::string(unit_) + " " + std::to_string(bad.number) + ": " + bad.reason +
-           (bad.in_part ? " (the other values of the line were read)\n" : "\n");
+    out += fmt::format("{} {}: {}{}", unit_, bad.number, bad.reason,
+                       bad.in_part ? " (the other values of the line were read)\n" : "\n");
   const auto more = count_ - std::ssize(first_);
-  if (more > 0) out += "and " + std::to_string(more) + " more\n";
+  if (more > 0) out += fmt::format("and {} more\n", more);
   return out;
 }
 
@@ -155,19 +155,19 @@ void check_run_size(const RunInfo& info, std::size_t steps, std::size_t entries,
   // of single tokens of a large model, a row names one of several thousand experts.
   constexpr std::size_t kLoadsOfAnEntry = 8192, kLoadsOfAnyRun = std::size_t{1} << 26;
   const std::size_t loads = info.moe_layers.size() * info.n_experts;
-  const std::string all = info.source + ": " + std::to_string(info.moe_layers.size()) + " layers of " +
-                          std::to_string(info.n_experts) + " experts";
+  const std::string all =
+      fmt::format("{}: {} layers of {} experts", info.source, info.moe_layers.size(), info.n_experts);
   if (loads > kMaxImportedLoads) throw std::runtime_error(all + " are more than can be shown");
   if (steps * loads <= kLoadsOfAnyRun || steps * loads / kLoadsOfAnEntry <= entries) return;
-  throw std::runtime_error(all + " in " + std::to_string(steps) + " steps, but only " + std::to_string(entries) +
-                           " entries: is a number wrong? " + largest);
+  throw std::runtime_error(
+      fmt::format("{} in {} steps, but only {} entries: is a number wrong? {}", all, steps, entries, largest));
 }
 
 std::vector<std::uint32_t> counts_of_ratios(std::span<const float> ratios) {
   constexpr double kMaxCounts = 4294967295.0;
   double sum = 0;
   for (const float ratio : ratios) {
-    if (!(ratio >= 0)) throw Unreadable(std::to_string(ratio) + " is not a share of the load");
+    if (!(ratio >= 0)) throw Unreadable(fmt::format("{} is not a share of the load", ratio));
     sum += ratio;
   }
   // Loads divided by the fair share have the mean 1 up to rounding, and keep their digits.
@@ -181,8 +181,10 @@ std::vector<std::uint32_t> counts_of_ratios(std::span<const float> ratios) {
 }
 
 std::string unknown_experts_text(int highest) {
-  return "experts without tokens are left out, so that the number of experts is not known: it is read as " +
-         std::to_string(highest) + ", the highest that occurs and one; --experts states it";
+  return fmt::format(
+      "experts without tokens are left out, so that the number of experts is not known: it is read as {}, the highest "
+      "that occurs and one; --experts states it",
+      highest);
 }
 
 std::string first_names(std::span<const std::string> names, std::size_t max_count, std::size_t longest) {
@@ -220,8 +222,8 @@ namespace {
 void state(int& of_log, int stated, const RunInfo& info, const char* option, const char* what) {
   if (stated == 0) return;
   if (of_log != 0 && of_log != stated)
-    throw std::runtime_error(info.source + ": " + option + ' ' + std::to_string(stated) + ", but the log has " +
-                             std::to_string(of_log) + ' ' + what);
+    throw std::runtime_error(
+        fmt::format("{}: {} {}, but the log has {} {}", info.source, option, stated, of_log, what));
   of_log = stated;
 }
 
@@ -277,9 +279,9 @@ void ImportedRun::drop_sums(TelemetryFrame& frame) const {
     if (counts.size() != listed && router.expert_bias.size() != listed) continue;
     const SumsInLoad sums = sums_in(counts);
     if (counts.size() == listed && sums.sums != stated_sums_ && sum_of_counts(counts) > 0)
-      throw std::runtime_error(info().source + ": --experts " + std::to_string(info().n_experts) +
-                               ", but the log has loads of " + std::to_string(listed) +
-                               " experts, and none of them are sums of the others");
+      throw std::runtime_error(
+          fmt::format("{}: --experts {}, but the log has loads of {} experts, and none of them are sums of the others",
+                      info().source, info().n_experts, listed));
     const std::ptrdiff_t first = sums.are_first ? 0 : info().n_experts;
     const auto drop = [&](auto& list) {
       if (list.size() == listed)
@@ -315,22 +317,21 @@ void ImportedRun::judge(RouterFrame& router, std::int64_t positions) {
 std::string ImportedRun::question_of_experts(int stated) const {
   const int experts = info().n_experts;
   if (stated > 0 && stated != experts)
-    return "the log states " + std::to_string(stated) + " experts, but has loads of " + std::to_string(experts);
+    return fmt::format("the log states {} experts, but has loads of {}", stated, experts);
   if (sums_.sums == 0) return {};
   const bool is_one = sums_.sums == 1;
   return std::string("the ") + (sums_.are_first ? "first" : "last") +
-         (is_one ? std::string() : ' ' + std::to_string(sums_.sums)) + " of the " + std::to_string(experts) +
+         (is_one ? std::string() : fmt::format(" {}", sums_.sums)) + " of the " + std::to_string(experts) +
          " loads of a layer " + (is_one ? "is the sum" : "are sums") + " of the others: are there " +
          std::to_string(experts - to_int(sums_.sums)) + " experts?";
 }
 
 std::string ImportedRun::question_of_top_k() const {
   const RunInfo& run = info();
-  if (run.n_experts > 0 && run.top_k > run.n_experts)
-    return "there are only " + std::to_string(run.n_experts) + " experts";
+  if (run.n_experts > 0 && run.top_k > run.n_experts) return fmt::format("there are only {} experts", run.n_experts);
   if (odd_loads_ == 0) return {};
-  return "the sums of " + std::to_string(odd_loads_) + " of " + counted(loads_, "load", "loads") +
-         " are no multiple of it: were tokens dropped?";
+  return fmt::format("the sums of {} of {} are no multiple of it: were tokens dropped?", odd_loads_,
+                     counted(loads_, "load", "loads"));
 }
 
 namespace {
@@ -340,7 +341,7 @@ void require_experts(const TelemetryFrame& frame, const RunInfo& info) {
   for (const RouterFrame& router : frame.routers) {
     const std::size_t loads = router.tokens_per_expert.size(), experts = info.n_experts;
     if (loads > 0 && loads != experts)
-      throw Unreadable("tokens_per_expert: " + std::to_string(loads) + " experts, not " + std::to_string(experts));
+      throw Unreadable(fmt::format("tokens_per_expert: {} experts, not {}", loads, experts));
   }
 }
 

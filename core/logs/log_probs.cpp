@@ -1,5 +1,7 @@
 #include "core/logs/log_probs.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -54,12 +56,11 @@ void check_values(const LogProbs& found) {
   for (const Sequences side : {&LogProbs::engine, &LogProbs::trainer, &LogProbs::unnamed})
     for (const LogProbSequence& sequence : found.*side) {
       if (!sequence.mask.empty() && sequence.mask.size() != sequence.values.size())
-        throw Unreadable(std::to_string(sequence.values.size()) + " log-probabilities beside a mask of " +
-                         std::to_string(sequence.mask.size()));
+        throw Unreadable(
+            fmt::format("{} log-probabilities beside a mask of {}", sequence.values.size(), sequence.mask.size()));
       for (std::size_t t = 0; t < sequence.values.size(); ++t)
         if ((sequence.mask.empty() || sequence.mask[t]) && sequence.values[t] > kLargestByRounding)
-          throw Unreadable("a log-probability of " + std::to_string(sequence.values[t]) +
-                           "; log-probabilities are at most 0");
+          throw Unreadable(fmt::format("a log-probability of {}; log-probabilities are at most 0", sequence.values[t]));
     }
 }
 
@@ -163,14 +164,14 @@ std::vector<float> stored_floats(const TensorView& tensor) {
   constexpr std::size_t kMaxRepeated = std::size_t{1} << 26;
   if (tensor.elements() > kMaxValues) throw Unreadable(tensor.name + ": more than a billion values");
   if (tensor.elements() > kMaxRepeated && tensor.elements() / 2 > tensor.bytes.size())
-    throw Unreadable(tensor.name + ": repeats its stored values in " + std::to_string(tensor.elements()) + " places");
+    throw Unreadable(fmt::format("{}: repeats its stored values in {} places", tensor.name, tensor.elements()));
   return tensor.floats();
 }
 
 std::vector<LogProbSequence> rows_of(const TensorView& tensor) {
   if (tensor.shape.empty() || tensor.shape.size() > 2)
-    throw Unreadable(tensor.name + ": " + std::to_string(tensor.shape.size()) +
-                     " dimensions, expected [tokens] or [sequences, tokens]");
+    throw Unreadable(
+        fmt::format("{}: {} dimensions, expected [tokens] or [sequences, tokens]", tensor.name, tensor.shape.size()));
   const std::vector<float> values = stored_floats(tensor);
   const std::size_t length = tensor.shape.back();
   std::vector<LogProbSequence> rows;
@@ -244,7 +245,7 @@ LogProbs log_probs_in(std::string_view json) {
   read_objects(
       json, [&](const JsonFields& response) { reader.take(response, 0); },
       [](std::int64_t line, const std::string& reason) {
-        throw Unreadable((line > 1 ? "line " + std::to_string(line) + ": " : std::string()) + reason);
+        throw Unreadable((line > 1 ? fmt::format("line {}: ", line) : std::string()) + reason);
       });
   settle_names(found);
   check_values(found);
@@ -275,8 +276,7 @@ LogRatios compare_log_probs(const LogProbs& trainer, const LogProbs& engine) {
   const std::vector<LogProbSequence>& of_p = side_of(trainer, &LogProbs::trainer, "a trainer");
   const std::vector<LogProbSequence>& of_q = side_of(engine, &LogProbs::engine, "an engine");
   if (of_p.size() != of_q.size())
-    throw std::runtime_error("the trainer has " + std::to_string(of_p.size()) + " sequences, the engine has " +
-                             std::to_string(of_q.size()));
+    throw std::runtime_error(fmt::format("the trainer has {} sequences, the engine has {}", of_p.size(), of_q.size()));
   LogRatios ratios;
   for (std::size_t s = 0; s < of_p.size(); ++s) {
     const bool aligned = of_p[s].values.size() == of_q[s].values.size();
@@ -284,8 +284,8 @@ LogRatios compare_log_probs(const LogProbs& trainer, const LogProbs& engine) {
     const std::vector<float> p = counted(of_p[s], aligned ? mask : of_p[s].mask);
     const std::vector<float> q = counted(of_q[s], aligned ? mask : of_q[s].mask);
     if (p.size() != q.size())
-      throw std::runtime_error("sequence " + std::to_string(s) + " has " + std::to_string(p.size()) +
-                               " tokens of the trainer and " + std::to_string(q.size()) + " of the engine");
+      throw std::runtime_error(
+          fmt::format("sequence {} has {} tokens of the trainer and {} of the engine", s, p.size(), q.size()));
     for (std::size_t t = 0; t < p.size(); ++t)
       if (std::isfinite(p[t]) && std::isfinite(q[t])) ratios.add(p[t] - static_cast<double>(q[t]));
   }

@@ -1,5 +1,7 @@
 #include "core/logs/open_runs.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <new>
 #include <stdexcept>
@@ -15,8 +17,8 @@ namespace {
 
 void require_fewer_than(std::size_t most_runs, std::size_t runs, const std::string& path) {
   if (runs > most_runs)
-    throw std::runtime_error(path + ": " + std::to_string(runs) + " runs together; at most " +
-                             std::to_string(most_runs) + " can be open side by side");
+    throw std::runtime_error(
+        fmt::format("{}: {} runs together; at most {} can be open side by side", path, runs, most_runs));
 }
 
 // Returns nullptr if cancelled.

@@ -1,5 +1,7 @@
 #include "core/logs/part_files.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -189,10 +191,10 @@ Imported import_part_files(const std::string& folder, const ImportOptions& optio
   Comparison loads;
   for (std::size_t i = 1; i < parts.size(); ++i) compare(parts.front().frames, parts[i].frames, loads);
   if (loads.have_loads && !loads.have_equal_sums && stated == 0)
-    throw AmbiguousRouting(folder + ": the files of the ranks have other numbers of tokens: if their " +
-                           std::to_string(listed) + " loads are those of all experts, state --experts " +
-                           std::to_string(listed) + ", so that they are added; if each rank has other experts, " +
-                           "--experts " + std::to_string(of_all));
+    throw AmbiguousRouting(
+        fmt::format("{}: the files of the ranks have other numbers of tokens: if their {} loads are those of all "
+                    "experts, state --experts {}, so that they are added; if each rank has other experts, --experts {}",
+                    folder, listed, listed, of_all));
   const bool have_other_experts = loads.have_loads && stated == of_all,
              are_added = loads.have_loads && !loads.are_equal;
   for (std::size_t i = 0; i < parts.size(); ++i) {

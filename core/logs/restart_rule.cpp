@@ -1,5 +1,7 @@
 #include "core/logs/restart_rule.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "core/files/text/text_escape.h"
@@ -17,9 +19,10 @@ bool is_shuffled(std::size_t to_new_steps, std::size_t dropped, std::size_t logg
 }
 
 std::string no_order_text(std::size_t to_new_steps, std::size_t dropped, std::size_t logged) {
-  return "its lines are not in the order of their steps: " + std::to_string(to_new_steps) +
-         " times a smaller step follows that was not logged before, so that " + std::to_string(dropped) + " of " +
-         std::to_string(logged) + " steps would be dropped. Sort the lines by their step";
+  return fmt::format(
+      "its lines are not in the order of their steps: {} times a smaller step follows that was not logged before, so "
+      "that {} of {} steps would be dropped. Sort the lines by their step",
+      to_new_steps, dropped, logged);
 }
 
 // Returns the newest step of a key, without the steps that were dropped since. Of the cuts after the value was logged,
@@ -41,7 +44,7 @@ std::optional<Restart> RestartRule::go_back_to(std::int64_t step) {
 std::string RestartRule::again_text() const {
   if (repeated_values_ == 0) return {};
   const std::string more =
-      repeated_values_ > 1 ? " (and " + std::to_string(repeated_values_ - 1) + " more such values)" : std::string();
+      repeated_values_ > 1 ? fmt::format(" (and {} more such values)", repeated_values_ - 1) : std::string();
   return first_again_ + more + ": the last value of a step is shown";
 }
 
@@ -51,7 +54,7 @@ std::optional<Restart> RestartRule::take(std::string_view key, std::int64_t step
   const std::int64_t before = kept_step(found->second);
   std::optional<Restart> restart;
   if (before == step && newest_ == step && repeated_values_++ == 0)
-    first_again_ = "step " + std::to_string(step) + ": \"" + printable(std::string(key)) + "\" was logged again";
+    first_again_ = fmt::format("step {}: \"{}\" was logged again", step, printable(std::string(key)));
   if (before > step || (before == step && newest_ > step)) restart = go_back_to(step);
   found->second = {restart ? step : std::max(before, step), restarts_};
   newest_ = std::max(newest_, step);

@@ -1,5 +1,7 @@
 #include "core/logs/run_choice.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "core/files/text/text_escape.h"
@@ -17,9 +19,9 @@ std::string list_of_runs(const std::vector<std::string>& names) {
 }  // namespace
 
 TooManyRuns::TooManyRuns(const std::string& path, std::vector<std::string> of_file, std::size_t max_runs)
-    : std::runtime_error(path + ": holds " + std::to_string(of_file.size()) + " runs; at most " +
-                         std::to_string(max_runs) +
-                         " can be open side by side. --run NAME chooses one of: " + list_of_runs(of_file)),
+    : std::runtime_error(
+          fmt::format("{}: holds {} runs; at most {} can be open side by side. --run NAME chooses one of: {}", path,
+                      of_file.size(), max_runs, list_of_runs(of_file))),
       names(std::move(of_file)) {}
 
 bool is_wanted(const ImportOptions& options, const std::string& name) {

@@ -1,5 +1,7 @@
 #include "core/logs/runs_in_folder.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -119,8 +121,8 @@ std::string no_runs_in(const std::string& path, FileKind kind) {
   if (runs.empty()) return no_log_text(path, kind);
   std::string list;
   for (std::size_t i = 0; i < std::min(runs.size(), kNamedRuns); ++i) list += (i ? ", " : "") + runs[i].path;
-  return path + ": is a folder of " + std::to_string(runs.size()) + (runs.size() == 1 ? " run" : " runs") +
-         "; open one of them by its name: " + list + (runs.size() > kNamedRuns ? ", ..." : "");
+  return fmt::format("{}: is a folder of {}{}; open one of them by its name: {}{}", path, runs.size(),
+                     runs.size() == 1 ? " run" : " runs", list, runs.size() > kNamedRuns ? ", ..." : "");
 }
 
 }  // namespace moescope

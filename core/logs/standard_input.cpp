@@ -1,6 +1,7 @@
 #include "core/logs/standard_input.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -25,7 +26,7 @@ constexpr std::size_t kCopiedBytes = std::size_t{256} << 10;
 std::atomic<int> copy_descriptor = -1;  // -1: there is no copy
 
 std::string path_of(int descriptor) {
-  return "/proc/self/fd/" + std::to_string(descriptor);
+  return fmt::format("/proc/self/fd/{}", descriptor);
 }
 
 }  // namespace

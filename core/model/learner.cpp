@@ -1,5 +1,7 @@
 #include "core/model/learner.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -71,8 +73,7 @@ void Learner<T>::assign_to_optimizers() {
     return is_of_rank({.expert = expert}, ranks_, config.model.n_experts) &&
            std::ranges::none_of(missing, [&](const auto& entry) {
              const auto& [layer, missing_expert] = entry.first;
-             return missing_expert == expert &&
-                    tensor.name.starts_with("layers." + std::to_string(layer) + ".moe.experts.");
+             return missing_expert == expert && tensor.name.starts_with(fmt::format("layers.{}.moe.experts.", layer));
            });
   };
   const bool has_muon = config.optimizer.name == OptimizerName::muon;
@@ -232,14 +233,13 @@ void Learner<T>::gather_experts() {
 
 void check_ranks(const RunConfig& config, int ranks) {
   const auto refuse = [ranks](const std::string& reason) {
-    throw std::runtime_error("a training over " + std::to_string(ranks) + " ranks: " + reason);
+    throw std::runtime_error(fmt::format("a training over {} ranks: {}", ranks, reason));
   };
   const int shards = batch_shards(config.data.batch, config.data.seq);
   if (ranks < 1 || shards % ranks)
-    refuse("a batch of " + std::to_string(config.data.batch) + " sequences of " + std::to_string(config.data.seq) +
-           " tokens can be cut into " + std::to_string(shards) + "; allowed: ranks that divide this");
-  if (config.model.n_experts % ranks)
-    refuse("they must divide the " + std::to_string(config.model.n_experts) + " experts");
+    refuse(fmt::format("a batch of {} sequences of {} tokens can be cut into {}; allowed: ranks that divide this",
+                       config.data.batch, config.data.seq, shards));
+  if (config.model.n_experts % ranks) refuse(fmt::format("they must divide the {} experts", config.model.n_experts));
   if (ranks > 1 && config.telemetry.gradient_every > 0)
     refuse("gradients cannot be compared with FP32; set telemetry.gradient_every to 0");
   if (ranks > 1 && (config.data.microbatches > 1 || config.data.padding > 0))

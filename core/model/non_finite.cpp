@@ -1,5 +1,7 @@
 #include "core/model/non_finite.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -179,10 +181,10 @@ std::optional<NonFinitePlace> first_non_finite(const Learner<float>& learner) {
 }
 
 std::string NonFinitePlace::text() const {
-  std::string text = layer >= 0 ? "layer " + std::to_string(layer) + ", " : "";
+  std::string text = layer >= 0 ? fmt::format("layer {}, ", layer) : "";
   text += tensor;
-  if (expert >= 0) text += ", expert " + std::to_string(expert);
-  return text + ", row " + std::to_string(row) + ", column " + std::to_string(column) + ": " + value_text(value);
+  if (expert >= 0) text += fmt::format(", expert {}", expert);
+  return fmt::format("{}, row {}, column {}: {}", text, row, column, value_text(value));
 }
 
 std::optional<NonFinitePlace> non_finite_in(std::string_view text) {

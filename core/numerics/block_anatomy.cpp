@@ -1,11 +1,12 @@
 #include "core/numerics/block_anatomy.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cassert>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
 #include "core/numerics/quantize.h"
@@ -17,13 +18,11 @@ namespace {
 constexpr std::uint32_t kInfinityBits = 0x7F800000;
 
 std::string number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.7g", value);
-  return text;
+  return fmt::format("{:.7g}", value);
 }
 
 std::string power(int exponent) {
-  return "2^" + std::to_string(exponent);
+  return fmt::format("2^{}", exponent);
 }
 
 // "1.7578125 x 2^0"
@@ -51,15 +50,15 @@ std::string formula_of(ElementFormat format, const CodeFields& c) {
   const std::string sign = c.sign ? "- " : "+ ";
   const int steps = 1 << f.mantissa_bits;
   if (format == ElementFormat::int8)
-    return std::to_string(static_cast<std::int8_t>(c.code)) + " / 64 = " + number(c.value);
+    return fmt::format("{} / 64 = {}", static_cast<std::int8_t>(c.code), number(c.value));
   if (c.kind == CodeKind::nan) return "NaN";
   if (c.kind == CodeKind::infinity) return sign + "infinity";
   if (c.kind == CodeKind::zero) return sign + "0";
-  const std::string fraction = std::to_string(c.mantissa) + "/" + std::to_string(steps);
-  const std::string bias = " - " + std::to_string(f.bias) + ")";
+  const std::string fraction = fmt::format("{}/{}", c.mantissa, steps);
+  const std::string bias = fmt::format(" - {})", f.bias);
   return c.kind == CodeKind::subnormal
              ? sign + "2^(1" + bias + " x " + fraction + " = " + number(c.value)
-             : sign + "2^(" + std::to_string(c.exponent) + bias + " x (1 + " + fraction + ") = " + number(c.value);
+             : fmt::format("{}2^({}{} x (1 + {}) = {}", sign, c.exponent, bias, fraction, number(c.value));
 }
 
 std::vector<float> make_values(ElementFormat format) {
@@ -74,21 +73,20 @@ std::vector<float> make_values(ElementFormat format) {
 
 std::string byte_sentence(std::uint8_t code) {
   if (code == 255) return "byte 255: NaN, the whole block decodes to NaN";
-  return "byte " + std::to_string(code) + ", scale " + power(code - 127) + " = " + number(decode_e8m0(code));
+  return fmt::format("byte {}, scale {} = {}", code, power(code - 127), number(decode_e8m0(code)));
 }
 
 void describe_floor(const FormatTraits& f, int exponent, std::vector<std::string>& lines) {
-  lines.push_back("FLOOR: the exponent of amax minus emax = " + std::to_string(f.emax) +
-                  " of the format: k = " + std::to_string(exponent) + " - " + std::to_string(f.emax) + " = " +
-                  std::to_string(exponent - f.emax));
+  lines.push_back(fmt::format("FLOOR: the exponent of amax minus emax = {} of the format: k = {} - {} = {}", f.emax,
+                              exponent, f.emax, exponent - f.emax));
 }
 
 void describe_ceil(const FormatTraits& f, float amax, int exponent, std::vector<std::string>& lines) {
   const bool power_of_two = (std::bit_cast<std::uint32_t>(amax) & 0x7FFFFF) == 0;
   const int raised = exponent + !power_of_two;
-  lines.push_back(std::string("CEIL: amax is ") + (power_of_two ? "" : "not ") + "a power of two, so its exponent " +
-                  (power_of_two ? "stays " : "is raised to ") + std::to_string(raised) +
-                  "; minus emax = " + std::to_string(f.emax) + ": k = " + std::to_string(raised - f.emax));
+  lines.push_back(fmt::format("CEIL: amax is {}a power of two, so its exponent {}{}; minus emax = {}: k = {}",
+                              power_of_two ? "" : "not ", power_of_two ? "stays " : "is raised to ", raised, f.emax,
+                              raised - f.emax));
 }
 
 void describe_even(const FormatTraits& f, float amax, int exponent, std::vector<std::string>& lines) {
@@ -96,12 +94,11 @@ void describe_even(const FormatTraits& f, float amax, int exponent, std::vector<
   const int carried = static_cast<int>(bits >> 23) - 127;
   const double significand = std::ldexp(amax, -exponent);
   const double half_unit = std::ldexp(1.0, -f.mantissa_bits - 1);
-  lines.push_back(
-      "EVEN: amax is rounded to the " + std::to_string(f.mantissa_bits) + " mantissa bits of the format: " +
-      number(significand) + " + " + number(half_unit) + " = " + number(significand + half_unit) +
-      (carried > exponent ? " reaches 2, so the exponent is raised to " : " stays below 2, so the exponent stays ") +
-      std::to_string(carried) + "; minus emax = " + std::to_string(f.emax) +
-      ": k = " + std::to_string(carried - f.emax));
+  lines.push_back(fmt::format(
+      "EVEN: amax is rounded to the {} mantissa bits of the format: {} + {} = {}{}{}; minus emax = {}: k = {}",
+      f.mantissa_bits, number(significand), number(half_unit), number(significand + half_unit),
+      carried > exponent ? " reaches 2, so the exponent is raised to " : " stays below 2, so the exponent stays ",
+      carried, f.emax, carried - f.emax));
 }
 
 void describe_rceil(const FormatTraits& f, float amax, std::uint8_t code, std::vector<std::string>& lines) {
@@ -109,14 +106,14 @@ void describe_rceil(const FormatTraits& f, float amax, std::uint8_t code, std::v
   lines.push_back("RCEIL: amax / max = " + number(amax) + " / " + number(f.max) + " = " + scientific(ratio));
   if (code == 255) return;
   const bool exact = ratio == decode_e8m0(code);
-  lines.push_back((exact ? "is a power of two already: 2^" : "rounds up to the next power of two: 2^") +
-                  std::to_string(code - 127));
+  lines.push_back(fmt::format(
+      "{}{}", exact ? "is a power of two already: 2^" : "rounds up to the next power of two: 2^", code - 127));
 }
 
 std::vector<std::string> derive_mx(const BlockAnatomy& block, std::span<const float> values) {
   const FormatTraits& f = traits(block.format.element);
   if (block.amax_at < 0) return {"all values are 0: amax = 0", byte_sentence(0) + "; every code is 0"};
-  const std::string element = "element " + std::to_string(block.amax_at);
+  const std::string element = fmt::format("element {}", block.amax_at);
   if (!std::isfinite(block.amax)) {
     const bool nan = std::isnan(values[block.amax_at]);
     return {element + (nan ? " is NaN" : " is infinite") + ": the block has no scale", byte_sentence(255)};
@@ -187,7 +184,7 @@ float nvfp4_wanted(const BlockAnatomy& block, float tensor_amax, std::vector<std
   const Nvfp4Scaling& scaling = block.format.nvfp4;
   const std::string amax =
       block.amax_at < 0 ? std::string("all values are 0: amax = 0")
-                        : "amax of the block = |element " + std::to_string(block.amax_at) + "| = " + number(block.amax);
+                        : fmt::format("amax of the block = |element {}| = {}", block.amax_at, number(block.amax));
   const Nvfp4TensorScale tensor = nvfp4_tensor(scaling, tensor_amax);
   switch (scaling.rule) {
     case Nvfp4Rule::transformer_engine:
@@ -212,11 +209,9 @@ std::vector<std::string> derive_nvfp4(const BlockAnatomy& block, float tensor_am
   std::vector<std::string> lines;
   const float unrounded_scale = nvfp4_wanted(block, tensor_amax, lines);
   const CodeFields s = code_fields(ElementFormat::e4m3, block.scale.code);
-  char hex[8];
-  std::snprintf(hex, sizeof hex, "0x%02X", block.scale.code);
   if (floored && unrounded_scale < 0x1p-6f) lines.back() += ", below the smallest block scale 2^-6";
   if (unrounded_scale > 448) lines.back() += ", above 448";
-  lines.back() += std::string(": block scale E4M3 ") + hex + " = " + s.formula.substr(2);
+  lines.back() += fmt::format(": block scale E4M3 0x{:02X} = {}", block.scale.code, s.formula.substr(2));
   if (block.scale.code == 0) {
     lines.push_back("a scale of 0: all values of the block become 0");
     return lines;

@@ -1,9 +1,10 @@
 // FNV-1a, a 64-bit hash by which equal contents are recognised. It does not protect against made-up contents.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <bit>
 #include <cstdint>
-#include <cstdio>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,9 +25,7 @@ class Digest {
   }
   std::uint64_t value() const { return hash_; }
   std::string text() const {  // 16 hexadecimal digits
-    char digits[17];
-    std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash_));
-    return digits;
+    return fmt::format("{:016x}", hash_);
   }
 
  private:

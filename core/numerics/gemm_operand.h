@@ -1,6 +1,8 @@
 // Names of the operands of a training step's GEMMs: which product, which of its two factors, which of the three GEMMs.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -68,7 +70,7 @@ struct OperandPlace {
 
 // "layer 3, experts w1, x forward"
 inline std::string place_text(const OperandPlace& place) {
-  const std::string layer = place.layer < 0 ? "" : "layer " + std::to_string(place.layer) + ", ";
+  const std::string layer = place.layer < 0 ? "" : fmt::format("layer {}, ", place.layer);
   return layer + gemm_class_name(place.gemm_class()) + ' ' + gemm_name(place.gemm) + ", " +
          operand_name(place.operand) + ' ' + direction_name(place.direction);
 }

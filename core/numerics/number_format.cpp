@@ -1,5 +1,7 @@
 #include "core/numerics/number_format.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -36,7 +38,7 @@ std::string nvfp4_name(const Nvfp4Scaling& scaling) {
   std::string name = std::string("nvfp4") + kRules[static_cast<int>(scaling.rule)];
   if (scaling.square) name += "_16x16";
   name += kErrors[static_cast<int>(scaling.four_over_six)];
-  if (scaling.scale_bound != 448) name += '_' + std::to_string(scaling.scale_bound);
+  if (scaling.scale_bound != 448) name += fmt::format("_{}", scaling.scale_bound);
   return name;
 }
 

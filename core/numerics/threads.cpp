@@ -1,5 +1,6 @@
 #include "core/numerics/threads.h"
 
+#include <fmt/core.h>
 #include <omp.h>
 
 #include <atomic>
@@ -113,8 +114,8 @@ int openmp_threads() {
 
 std::string thread_limit_note() {
   if (openmp_threads() <= kMaxThreadCount) return {};
-  return "OMP_NUM_THREADS is " + std::to_string(openmp_threads()) + ": " + std::to_string(kMaxThreadCount) +
-         " threads are used, the most that are allowed";
+  return fmt::format("OMP_NUM_THREADS is {}: {} threads are used, the most that are allowed", openmp_threads(),
+                     kMaxThreadCount);
 }
 
 int num_threads() {

@@ -1,5 +1,7 @@
 #include "core/recording/frame_reader.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -16,8 +18,7 @@ namespace {
 
 void check_bytes(std::span<const std::uint8_t> blob, std::size_t bytes, const char* what) {
   if (blob.size() != bytes)
-    throw std::runtime_error(std::string(what) + " has " + std::to_string(blob.size()) + " bytes, expected " +
-                             std::to_string(bytes));
+    throw std::runtime_error(fmt::format("{} has {} bytes, expected {}", what, blob.size(), bytes));
 }
 
 template <class T>
@@ -78,7 +79,7 @@ class RowReader {
   void count_bytes(Column column, const auto&...) {
     const std::int64_t width = row_.get_integer();
     if (width != 1 && width != 2 && width != 4)
-      throw std::runtime_error(std::string(column.name) + " is " + std::to_string(width) + ", expected 1, 2 or 4");
+      throw std::runtime_error(fmt::format("{} is {}, expected 1, 2 or 4", column.name, width));
     row_width_ = width;
   }
   template <class T>
@@ -157,7 +158,7 @@ void check_layer(const RouterFrame& router, const RunInfo& info) {
   constexpr int kOfAllLayers = -1;  // figures of a log that has them only over all layers
   if (router.layer == kOfAllLayers) return;
   if (std::find(info.moe_layers.begin(), info.moe_layers.end(), router.layer) == info.moe_layers.end())
-    throw std::runtime_error("layer " + std::to_string(router.layer) + " is not among the run's MoE layers");
+    throw std::runtime_error(fmt::format("layer {} is not among the run's MoE layers", router.layer));
 }
 
 // Reads a flip and adds it to the frame's list for its reference.
@@ -203,7 +204,7 @@ void FrameRows::seek(std::int64_t first_frame, std::int64_t last_frame) {
 }
 
 void FrameRows::fail(const char* reason) const {
-  throw std::runtime_error(std::string("damaged: table ") + table_ + ", id " + std::to_string(id_) + ": " + reason);
+  throw std::runtime_error(fmt::format("damaged: table {}, id {}: {}", table_, id_, reason));
 }
 
 FrameReader::FrameReader(Connection& connection, const RunInfo& info, std::int64_t interval)

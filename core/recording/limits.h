@@ -1,6 +1,8 @@
 // Limits of an untrusted recording. Larger sizes mean a damaged file; within the limits allocations stay reasonable.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -18,8 +20,7 @@ inline constexpr int kLongestOfRun = 2 << 20;     // bytes of a text of a run
 // Throws std::runtime_error "WHAT is VALUE, expected LOWEST to HIGHEST" if out of range.
 inline int narrow(std::int64_t value, std::int64_t lowest, std::int64_t highest, const std::string& what) {
   if (value < lowest || value > highest)
-    throw std::runtime_error(what + " is " + std::to_string(value) + ", expected " + std::to_string(lowest) + " to " +
-                             std::to_string(highest));
+    throw std::runtime_error(fmt::format("{} is {}, expected {} to {}", what, value, lowest, highest));
   return to_int(value);
 }
 

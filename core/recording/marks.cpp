@@ -1,5 +1,7 @@
 #include "core/recording/marks.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 
@@ -26,7 +28,7 @@ std::map<std::string, std::string> places_in(std::string_view list) {
 
 std::string with_places(const char* action, const std::vector<std::string>& places) {
   if (places.empty()) return {};
-  if (places.size() > kNamedEntries) return action + (" " + std::to_string(places.size())) + " experts";
+  if (places.size() > kNamedEntries) return action + (fmt::format(" {}", places.size())) + " experts";
   return action + (" " + joined(places, ", "));
 }
 

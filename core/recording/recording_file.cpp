@@ -1,11 +1,11 @@
 #include "core/recording/recording_file.h"
 
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include <array>
 #include <cctype>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <stdexcept>
@@ -20,9 +20,7 @@ namespace moescope {
 namespace {
 
 std::string hex(std::int64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%08llx", static_cast<unsigned long long>(value));
-  return text;
+  return fmt::format("0x{:08x}", static_cast<std::uint64_t>(value));
 }
 
 // Returns a URI that opens the file as immutable: SQLite creates no files beside it and takes no locks.
@@ -32,9 +30,7 @@ std::string immutable_uri(const std::string& path) {
     if (std::isalnum(c) || std::strchr("/._-~", c)) {
       uri += static_cast<char>(c);
     } else {
-      char escaped[4];
-      std::snprintf(escaped, sizeof escaped, "%%%02X", c);
-      uri += escaped;
+      uri += fmt::format("%{:02X}", c);
     }
   }
   return uri + "?immutable=1";
@@ -105,9 +101,9 @@ void require_recording(Connection& connection) {
   }
   const std::int64_t version = connection.integer("PRAGMA user_version");
   if (version != kFormatVersion)
-    refuse(connection.path(), "recording format " + std::to_string(version) + ", but this MoEScope reads format " +
-                                  std::to_string(kFormatVersion) +
-                                  ": open it with the version of MoEScope that wrote it");
+    refuse(connection.path(), fmt::format("recording format {}, but this MoEScope reads format {}: open it with the "
+                                          "version of MoEScope that wrote it",
+                                          version, kFormatVersion));
 }
 
 }  // namespace
@@ -226,7 +222,7 @@ std::string RecordingFile::missing() const {
   const std::string log = log_of(path_);
   Statement newest(*connection_, "SELECT step FROM frame ORDER BY id DESC LIMIT 1");
   const bool any = newest.next();
-  const std::string ends = (any ? "The recording ends with step " + std::to_string(newest.get_integer())
+  const std::string ends = (any ? fmt::format("The recording ends with step {}", newest.get_integer())
                                 : std::string("The recording has no step")) +
                            "; later steps, if any, are in the log. Copy both files from where it was recorded";
   if (state == kClosed || state == kLogMerged) return {};

@@ -1,4 +1,6 @@
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -125,7 +127,7 @@ nlohmann::json read_list(Statement& row, const std::string& problem_place, const
 RunInfo read_run(Statement& row, const std::string& path) {
   RunInfo info;
   info.run = narrow(row.get_integer(), 0, 1 << 20, path + ": damaged: table run: run");
-  const std::string problem_place = path + ": damaged: run " + std::to_string(info.run) + ": ";
+  const std::string problem_place = fmt::format("{}: damaged: run {}: ", path, info.run);
   info.name = printable(row.get_text((problem_place + "name").c_str()));  // printable() makes it one line
   info.source = row.get_text((problem_place + "source").c_str());
   info.config_toml = row.get_text((problem_place + "config_toml").c_str(), kLongestOfRun);
@@ -195,7 +197,7 @@ struct RecordingReader::Database {
     connection().on_progress(go_on);
     Statement rows(connection(), "SELECT * FROM run ORDER BY run");
     while (rows.next()) {
-      if (runs.size() == kMaxRuns) refuse(path, "damaged: holds more than " + std::to_string(kMaxRuns) + " runs");
+      if (runs.size() == kMaxRuns) refuse(path, fmt::format("damaged: holds more than {} runs", kMaxRuns));
       runs.push_back(read_run(rows, path));
     }
     connection().on_progress({});
@@ -205,7 +207,7 @@ struct RecordingReader::Database {
   Connection& connection() const { return file.connection(); }
   const RunInfo& run_of(int run) const {
     const auto info = std::ranges::find(runs, run, &RunInfo::run);
-    if (info == runs.end()) refuse(path, "has no run " + std::to_string(run));
+    if (info == runs.end()) refuse(path, fmt::format("has no run {}", run));
     return *info;
   }
   // Returns the number of layers in all frames of a run. Frames are counted by their ids, which have gaps only after a

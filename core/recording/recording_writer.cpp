@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -177,8 +178,8 @@ std::unique_ptr<Connection> open_new_recording(const std::string& path, Durable 
   durable == Durable::always ? use_log(*file) : use_no_log(*file);
   file->execute("PRAGMA journal_size_limit = 4194304");
   file->execute("BEGIN");
-  file->execute(("PRAGMA application_id = " + std::to_string(kApplicationId)).c_str());
-  file->execute(("PRAGMA user_version = " + std::to_string(kFormatVersion)).c_str());
+  file->execute((fmt::format("PRAGMA application_id = {}", kApplicationId)).c_str());
+  file->execute((fmt::format("PRAGMA user_version = {}", kFormatVersion)).c_str());
   file->execute(schema().c_str());
   Statement meta(*file, "INSERT INTO meta VALUES (?, ?)");
   const std::string version = std::to_string(kFormatVersion);

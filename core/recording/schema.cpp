@@ -1,5 +1,7 @@
 #include "core/recording/schema.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -33,7 +35,7 @@ class ColumnLines {
   void nested(const auto&, const char*) {}
   void figures(const auto&, const auto& table) {
     for (std::size_t i = 0; i < table.size(); ++i) {
-      const std::string bit = "[" + std::to_string(i) + "]";
+      const std::string bit = fmt::format("[{}]", i);
       add(table[i].column, "REAL", *table[i].note ? bit + ' ' + table[i].note : bit);
     }
     add("nan_mask", "INTEGER");

@@ -1,5 +1,6 @@
 #include "core/training/checkpoint_folder.h"
 
+#include <fmt/core.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -95,7 +96,7 @@ Checksum checksum_of(const std::string& path) {
   std::vector<char> chunk(kChunk);
   while (const std::size_t read_bytes = file.read(chunk.data(), chunk.size()))
     crc = add(crc, {chunk.data(), read_bytes});
-  sum.found = formatted("%08x", crc);
+  sum.found = fmt::format("{:08x}", crc);
   return sum;
 }
 
@@ -218,12 +219,12 @@ std::string kept_checkpoint(const std::string& recording, const std::string& run
                              "another folder (--checkpoint), give a file of that folder in place of the recording");
   const std::int64_t chosen_step = step.value_or(steps.back());
   if (std::find(steps.begin(), steps.end(), chosen_step) == steps.end())
-    throw std::runtime_error(folder + ": no checkpoint of step " + std::to_string(chosen_step) + "; there are " +
-                             joined(steps, ", ", [](std::int64_t kept_step) { return std::to_string(kept_step); }));
+    throw std::runtime_error(
+        fmt::format("{}: no checkpoint of step {}; there are {}", folder, chosen_step,
+                    joined(steps, ", ", [](std::int64_t kept_step) { return std::to_string(kept_step); })));
   for (const std::string& file : checkpoint_files(folder, chosen_step))
     if (run_name.empty() || std::filesystem::path(file).stem() == run_name) return file;
-  throw std::runtime_error(folder + ": no checkpoint of the run " + run_name + " at step " +
-                           std::to_string(chosen_step));
+  throw std::runtime_error(fmt::format("{}: no checkpoint of the run {} at step {}", folder, run_name, chosen_step));
 }
 
 }  // namespace moescope

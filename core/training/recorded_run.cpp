@@ -1,5 +1,7 @@
 #include "core/training/recorded_run.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -10,8 +12,8 @@ namespace moescope {
 
 LiveChange recorded_change(const Marker& marker) {
   const auto fail = [&](const std::string& reason) {
-    return std::runtime_error("the change at step " + std::to_string(marker.step) + " cannot be repeated: \"" +
-                              marker.text + "\" " + reason);
+    return std::runtime_error(
+        fmt::format("the change at step {} cannot be repeated: \"{}\" {}", marker.step, marker.text, reason));
   };
   const ConfigField* field = find_field(marker.key);
   if (!field) throw fail("names no setting");

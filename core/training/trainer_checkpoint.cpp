@@ -16,6 +16,8 @@
 //                                               tokens are not bytes); counts since the last frame with
 //                                               specialisation; absent if there are none
 // The file needs no further state, because initial weights and batches are pure functions of the config and the step.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cassert>
 #include <span>
@@ -55,7 +57,7 @@ constexpr SavedTable kTables[] = {{"domain", &SpecialisationFrame::domain_DE},
                                   {"byte", &SpecialisationFrame::byte_256E}};
 
 std::string layer_name(const RunConfig& config, std::size_t moe) {
-  return "layers." + std::to_string(config.model.n_dense_layers + moe);
+  return fmt::format("layers.{}", config.model.n_dense_layers + moe);
 }
 
 std::string table_name(const RunConfig& config, std::size_t moe, const SavedTable& saved) {
@@ -125,7 +127,7 @@ void load_window(const SafetensorsFile& file, const std::string& name, int n_exp
   const TensorView* view = file.find(name);
   const std::size_t experts = n_experts;
   if (!view || view->dtype != DType::u32 || view->shape.size() != 2 || view->shape[1] != experts)
-    refuse(file.path(), "damaged checkpoint: " + name + " must be U32 [steps, " + std::to_string(n_experts) + "]");
+    refuse(file.path(), fmt::format("damaged checkpoint: {} must be U32 [steps, {}]", name, n_experts));
   const std::vector<std::uint32_t> counts = raw_values<std::uint32_t>(*view);
   for (std::size_t at = 0; at < counts.size(); at += experts) window.push({counts.data() + at, experts});
 }

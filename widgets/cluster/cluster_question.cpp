@@ -1,5 +1,7 @@
 #include "widgets/cluster/cluster_question.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -58,8 +60,7 @@ void fill(const ClusterQuestion& q, ClusterAnswer& a) {
   config.tp = config.pp = config.virtual_stages = large ? 2 : 1;
   config.microbatches = large ? 64 : 1;
   if (config.shape.n_experts % q.ep)
-    throw std::runtime_error("EP " + std::to_string(q.ep) + " does not divide the " +
-                             std::to_string(config.shape.n_experts) + " experts");
+    throw std::runtime_error(fmt::format("EP {} does not divide the {} experts", q.ep, config.shape.n_experts));
   const std::vector<std::int32_t> topk = route(q, config.shape);
   a.tokens = kTokens;
   a.volume = count_volumes(topk, to_int(config.shape.top_k), place(q, config.shape, topk), kRanksPerNode);

@@ -1,5 +1,7 @@
 #include "widgets/cluster/layer_lanes.h"
 
+#include <fmt/core.h>
+
 #include <stdexcept>
 
 namespace moescope {
@@ -13,9 +15,8 @@ QString activityName(RankActivity activity) {
 }
 
 std::string titleOf(const StepConfig& config, int ranks) {
-  return config.shape.name + ", " + config.hardware.name + ", EP " + std::to_string(ranks) + ", " +
-         (config.all_to_all == AllToAll::deep_ep ? "DeepEP" : "standard") + " all-to-all, " +
-         (config.mxfp8 ? "MXFP8" : "BF16") + " experts";
+  return fmt::format("{}, {}, EP {}, {} all-to-all, {} experts", config.shape.name, config.hardware.name, ranks,
+                     config.all_to_all == AllToAll::deep_ep ? "DeepEP" : "standard", config.mxfp8 ? "MXFP8" : "BF16");
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "widgets/panel/figures_panel.h"
 
+#include <fmt/core.h>
+
 #include <QButtonGroup>
 #include <algorithm>
 #include <utility>
@@ -287,7 +289,7 @@ ValueTable FiguresPanel::table() const {
     const int layer = layerOf(i);
     for (const Metric metric : figures_[i]) {
       columns.push_back(columnOf(metric_info(metric)));
-      columns.back().name += layer == kWholeRun ? ", mean of layers" : ", layer " + std::to_string(layer);
+      columns.back().name += layer == kWholeRun ? ", mean of layers" : fmt::format(", layer {}", layer);
       if (!steps.empty()) values.push_back(history->series(metric, layer, edges_of(steps)));
     }
   }

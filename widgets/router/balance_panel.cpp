@@ -1,5 +1,7 @@
 #include "widgets/router/balance_panel.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -413,7 +415,7 @@ ValueTable BalancePanel::tableOfCapacity(double factor) const {
                                    {"would drop", "share"},
                                    {"filler", "share"}};
   for (const std::uint32_t alignment : kAlignments)
-    columns.push_back({"zero rows padded to " + std::to_string(alignment), "share"});
+    columns.push_back({fmt::format("zero rows padded to {}", alignment), "share"});
   ValueTable table(std::move(columns));
   const auto frame = selection_->frame();
   for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>{}) {

@@ -1,5 +1,7 @@
 #include "widgets/router/expert_bias_over_time_panel.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -172,7 +174,7 @@ ValueTable ExpertBiasOverTimePanel::table() const {
       steps.empty() ? std::vector<float>() : history->expert_bias(selection_->layer(), edges_of(steps));
   const std::size_t experts = steps.empty() ? 0 : bias.size() / steps.size();
   std::vector<ValueColumn> columns{{"step"}, {"layer"}};
-  for (std::size_t e = 0; e < experts; ++e) columns.push_back({"bias of expert " + std::to_string(e)});
+  for (std::size_t e = 0; e < experts; ++e) columns.push_back({fmt::format("bias of expert {}", e)});
   ValueTable table(std::move(columns));
   for (std::size_t i = 0; i < steps.size() && experts > 0; ++i) {
     const auto row = std::span(bias).subspan(i * experts, experts);

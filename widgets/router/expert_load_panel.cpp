@@ -1,5 +1,7 @@
 #include "widgets/router/expert_load_panel.h"
 
+#include <fmt/core.h>
+
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
@@ -212,7 +214,7 @@ bool ExpertLoadPanel::hasLoads() {
 // run, so that all runs have one scale, and all loads of a step that is shown alone.
 int ExpertLoadPanel::limit() const {
   float largest = 0;
-  for (const HistoryPtr& run : selection_->histories()) {
+  for (const auto& run : selection_->histories()) {
     if (run->steps().empty()) continue;
     const PyramidBin all = run->series(Metric::max_vio_window_max, kWholeRun, run->steps(), 1).front();
     if (all.finite > 0) largest = std::max(largest, all.max);
@@ -460,7 +462,7 @@ ValueTable ExpertLoadPanel::tableOfLayer() const {
   std::vector<ValueColumn> columns{{"step"}, {"layer"}};
   const History* history = selection_->history();
   const int experts = history ? history->info().n_experts : 0;
-  for (int e = 0; e < experts; ++e) columns.push_back({"load of expert " + std::to_string(e), kUtilisationUnit});
+  for (int e = 0; e < experts; ++e) columns.push_back({fmt::format("load of expert {}", e), kUtilisationUnit});
   ValueTable table(std::move(columns));
   if (experts == 0 || selection_->range().empty()) return table;
   const std::vector<std::int64_t> steps = history->steps_in(selection_->range());

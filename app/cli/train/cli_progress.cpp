@@ -73,8 +73,8 @@ std::string Progress::line(const TelemetryFrame& frame) const {
   const double steps_left = (end_ - frame.step - 1) + later_ * (end_ - first_);
   const double seconds_left = steps_left * seconds_per_step_;
   return (terminal_ ? bar(frame.step + 1 - first_) + ' ' : "") + title_ +
-         fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  ETA {}", static_cast<long long>(frame.step) + 1, end_,
-                     frame.ce_loss, tokens_per_s_, duration_text(seconds_left));
+         fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  ETA {}", frame.step + 1, end_, frame.ce_loss,
+                     tokens_per_s_, duration_text(seconds_left));
 }
 
 std::string Progress::bar(std::int64_t steps_done) const {

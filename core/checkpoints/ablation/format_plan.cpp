@@ -1,5 +1,7 @@
 #include "core/checkpoints/ablation/format_plan.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
@@ -311,9 +313,10 @@ void require_plan(const CheckpointModel& model, const PlanRequest& request) {
     group.format = keeps(request, group) ? request.formats.back() : request.formats.front();
   if (bits_per_weight(groups) <= request.bits) return;
   const std::string classes = joined(request.kept_classes, ", ", gemm_class_name);
-  throw std::runtime_error(formatted("%g bits per weight are too few: the smallest plan has %.4g, %s in all weights%s",
-                                     request.bits, bits_per_weight(groups), recipe_info(request.formats.front()).name,
-                                     (classes.empty() ? "" : " except " + classes).c_str()));
+  throw std::runtime_error(
+      fmt::format("{:g} bits per weight are too few: the smallest plan has {:.4g}, {} in all weights{}", request.bits,
+                  bits_per_weight(groups), recipe_info(request.formats.front()).name,
+                  (classes.empty() ? "" : " except " + classes)));
 }
 
 void round_weights(CheckpointModel& model, const std::vector<WeightGroup>& groups) {

@@ -1,6 +1,8 @@
 // A format plan as configs of other programs. Names and fields are those of compressed-tensors (QuantizationConfig,
 // presets NVFP4A16, MXFP4A16 and MXFP8A16), of torchao (FqnToConfig as core/config.py writes it) and of Model-Optimizer
 // (QuantizeConfig and configs/numerics).
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -99,10 +101,10 @@ std::string modelopt_yaml(const std::vector<PlanRow>& rows) {
     const char* scale = format.scheme == QuantScheme::nvfp4 ? "e4m3" : "e8m0";
     for (const WeightGroup* group : row.groups)
       for (const std::string& module : group->modules)
-        text += formatted(
-            "  - {quantizer_name: '%s.weight_quantizer', cfg: {num_bits: %s, block_sizes: {-1: %d, type: dynamic, "
-            "scale_bits: %s}}}\n",
-            module.c_str(), element_name(format), block_size(format), scale);
+        text += fmt::format(
+            "  - {{quantizer_name: '{}.weight_quantizer', cfg: {{num_bits: {}, block_sizes: {{-1: {}, type: dynamic, "
+            "scale_bits: {}}}}}}}\n",
+            module, element_name(format), block_size(format), scale);
   }
   return text;
 }

@@ -1,5 +1,7 @@
 #include "core/checkpoints/pair/checkpoint_pair.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -169,13 +171,12 @@ std::string WeightDifference::text() const {
     for (std::size_t e = 0; e < layer.difference_E.size(); ++e, ++experts)
       if (layer.difference_E[e] > 0) differ.push_back({layer.layer, e, layer.difference_E[e]});
   std::ranges::stable_sort(differ, std::ranges::greater{}, &Expert::difference);
-  std::string text =
-      "weights differ in " + std::to_string(differ.size()) + " of " + std::to_string(experts) + " experts";
+  std::string text = fmt::format("weights differ in {} of {} experts", differ.size(), experts);
   for (std::size_t i = 0; i < std::min(kNamedTensors, differ.size()); ++i)
-    text += (i == 0 ? ": " : ", ") + std::string("layer ") + std::to_string(differ[i].layer) + " expert " +
-            std::to_string(differ[i].expert) + ' ' + share_text(differ[i].difference);
+    text += fmt::format("{}layer {} expert {} {}", i == 0 ? ": " : ", ", differ[i].layer, differ[i].expert,
+                        share_text(differ[i].difference));
   if (differ.size() > kNamedTensors) text += ", ...";
-  text += "; and in " + std::to_string(tensors.size()) + " of " + std::to_string(compared_tensors) + " other tensors";
+  text += fmt::format("; and in {} of {} other tensors", tensors.size(), compared_tensors);
   for (std::size_t i = 0; i < std::min(kNamedTensors, tensors.size()); ++i)
     text += (i == 0 ? ": " : ", ") + printable(tensors[i].name) + ' ' + share_text(tensors[i].difference);
   if (tensors.size() > kNamedTensors) text += ", ...";
@@ -209,9 +210,9 @@ std::string first_divergence_step(const json& a, const json& b, const std::strin
   }
   if (a.is_array() && b.is_array()) {
     for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-      if (std::string found = first_divergence_step(a[i], b[i], at + '[' + std::to_string(i) + ']'); !found.empty())
+      if (std::string found = first_divergence_step(a[i], b[i], fmt::format("{}[{}]", at, i)); !found.empty())
         return found;
-    return at + " has " + std::to_string(a.size()) + " entries in A and " + std::to_string(b.size()) + " in B";
+    return fmt::format("{} has {} entries in A and {} in B", at, a.size(), b.size());
   }
   return at + " is " + brief(a) + " in A and " + brief(b) + " in B";
 }

@@ -1,5 +1,7 @@
 #include "core/cluster/ranks/mpi_ranks.h"
 
+#include <fmt/core.h>
+
 #include <stdexcept>
 #include <string>
 
@@ -60,8 +62,8 @@ class MpiRanks : public Ranks {
  private:
   static int count(std::size_t bytes) {
     if (bytes > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-      throw std::runtime_error("an all-to-all of " + std::to_string(bytes) +
-                               " bytes is more than MPI takes at once; a smaller batch or more ranks would do");
+      throw std::runtime_error(fmt::format(
+          "an all-to-all of {} bytes is more than MPI takes at once; a smaller batch or more ranks would do", bytes));
     return static_cast<int>(bytes);
   }
   static std::vector<int> counts(const std::vector<std::size_t>& sizes) {
@@ -78,17 +80,17 @@ class MpiRanks : public Ranks {
 std::unique_ptr<Ranks> mpi_ranks(int size, int ranks_per_node, bool over_nodes) {
   auto ranks = std::make_unique<MpiRanks>(ranks_per_node, over_nodes);
   if (ranks->size() != size)
-    throw std::runtime_error("--ep " + std::to_string(size) + ": mpirun started " + std::to_string(ranks->size()) +
-                             (ranks->size() == 1 ? " process" : " processes") + "; expected mpirun -n " +
-                             std::to_string(size) + " moescope-cli train --ep " + std::to_string(size) + " ...");
+    throw std::runtime_error(
+        fmt::format("--ep {}: mpirun started {}{}; expected mpirun -n {} moescope-cli train --ep {} ...", size,
+                    ranks->size(), ranks->size() == 1 ? " process" : " processes", size, size));
   return ranks;
 }
 
 #else
 
 std::unique_ptr<Ranks> mpi_ranks(int size, int, bool) {
-  throw std::runtime_error("--ep " + std::to_string(size) +
-                           ": this program was built without MPI; install libopenmpi-dev and build again");
+  throw std::runtime_error(
+      fmt::format("--ep {}: this program was built without MPI; install libopenmpi-dev and build again", size));
 }
 
 #endif

@@ -1,5 +1,7 @@
 #include "core/cluster/ranks/placement.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cassert>
 #include <numeric>
@@ -124,9 +126,8 @@ Placement place_balanced(std::span<const std::uint64_t> load_E, int ranks, const
   const int n_experts = to_int(load_E.size());
   const int slots = options.slots_per_rank ? options.slots_per_rank : (n_experts + ranks - 1) / ranks;
   if (static_cast<std::int64_t>(slots) * ranks < n_experts)
-    throw std::runtime_error(std::to_string(slots) + " expert slots on each of " + std::to_string(ranks) +
-                             " ranks do not hold " + std::to_string(n_experts) +
-                             " experts: " + std::to_string((n_experts + ranks - 1) / ranks) + " are needed");
+    throw std::runtime_error(fmt::format("{} expert slots on each of {} ranks do not hold {} experts: {} are needed",
+                                         slots, ranks, n_experts, (n_experts + ranks - 1) / ranks));
   int nodes = ranks % options.ranks_per_node == 0 ? ranks / options.ranks_per_node : 1;
   if (options.n_groups < 1 || options.n_groups % nodes || n_experts % options.n_groups) nodes = 1;
   const std::vector<float> weights(load_E.begin(), load_E.end());

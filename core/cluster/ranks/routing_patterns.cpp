@@ -1,8 +1,9 @@
 #include "core/cluster/ranks/routing_patterns.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <numeric>
 #include <stdexcept>
 
@@ -105,15 +106,14 @@ void check(const RoutingPattern& pattern, std::int64_t tokens, int top_k, int n_
     throw std::runtime_error("routing " + routing_pattern_name(pattern) + ": " + reason);
   };
   if (tokens < 0 || top_k < 1 || n_experts < 1) fail("needs at least one expert and top_k of at least 1");
-  if (top_k > n_experts)
-    fail("top_k " + std::to_string(top_k) + " is more than the " + std::to_string(n_experts) + " experts");
+  if (top_k > n_experts) fail(fmt::format("top_k {} is more than the {} experts", top_k, n_experts));
   if (pattern.rule != RoutingRule::grouped) return;
   if (pattern.n_groups < 1 || n_experts % pattern.n_groups)
-    fail(std::to_string(n_experts) + " experts do not divide into " + std::to_string(pattern.n_groups) + " groups");
+    fail(fmt::format("{} experts do not divide into {} groups", n_experts, pattern.n_groups));
   if (pattern.limited_groups < 1 || pattern.limited_groups > pattern.n_groups)
-    fail("limits to " + std::to_string(pattern.limited_groups) + " of " + std::to_string(pattern.n_groups) + " groups");
+    fail(fmt::format("limits to {} of {} groups", pattern.limited_groups, pattern.n_groups));
   if (pattern.limited_groups * (n_experts / pattern.n_groups) < top_k)
-    fail("its groups hold fewer than top_k " + std::to_string(top_k) + " experts");
+    fail(fmt::format("its groups hold fewer than top_k {} experts", top_k));
 }
 
 // Number of random orders of the experts; each token uses one of them, because drawing an order for each token would
@@ -188,14 +188,12 @@ std::vector<double> shares_in_groups(std::span<const double> load, std::span<con
 void check(std::size_t n_experts, std::int64_t tokens, int top_k, int n_groups, int limited_groups) {
   const int experts = to_int(n_experts);
   const auto fail = [](const std::string& reason) { throw std::runtime_error("routing by load: " + reason); };
-  if (tokens < 0 || top_k < 1 || top_k > experts)
-    fail("top_k " + std::to_string(top_k) + " of " + std::to_string(experts) + " experts cannot be");
+  if (tokens < 0 || top_k < 1 || top_k > experts) fail(fmt::format("top_k {} of {} experts cannot be", top_k, experts));
   if (limited_groups == 0) return;
   if (n_groups < 1 || experts % n_groups || limited_groups < 0 || limited_groups > std::min(n_groups, 64))
-    fail(std::to_string(limited_groups) + " of " + std::to_string(n_groups) + " groups of " + std::to_string(experts) +
-         " experts cannot be");
+    fail(fmt::format("{} of {} groups of {} experts cannot be", limited_groups, n_groups, experts));
   if (limited_groups * (experts / n_groups) < top_k)
-    fail("the groups of a token hold fewer than " + std::to_string(top_k) + " experts");
+    fail(fmt::format("the groups of a token hold fewer than {} experts", top_k));
 }
 
 }  // namespace
@@ -226,18 +224,15 @@ RoutingPattern parse_routing_pattern(std::string_view text, const RoutingPattern
 }
 
 std::string routing_pattern_name(const RoutingPattern& pattern) {
-  char text[64];
   switch (pattern.rule) {
     case RoutingRule::round_robin:
       return "forced";
     case RoutingRule::uniform:
       return "uniform";
     case RoutingRule::grouped:
-      std::snprintf(text, sizeof text, "grouped:%d/%d", pattern.limited_groups, pattern.n_groups);
-      return text;
+      return fmt::format("grouped:{}/{}", pattern.limited_groups, pattern.n_groups);
     case RoutingRule::zipf:
-      std::snprintf(text, sizeof text, "zipf:%g", pattern.zipf_exponent);
-      return text;
+      return fmt::format("zipf:{:g}", pattern.zipf_exponent);
   }
   return {};
 }

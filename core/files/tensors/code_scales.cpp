@@ -1,5 +1,7 @@
 #include "core/files/tensors/code_scales.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -15,9 +17,9 @@ namespace {
 void require_usable(const std::vector<float>& scales, const TensorView& tensor, bool zero_allowed) {
   for (const float scale : scales)
     if (!std::isfinite(scale) || scale < 0 || (scale == 0 && !zero_allowed))
-      throw std::runtime_error("tensor '" + printable(tensor.name) + "': a scale is " + std::to_string(scale) +
-                               "; allowed: finite numbers " + (zero_allowed ? "from 0 on" : "above 0") +
-                               " (is the file damaged?)");
+      throw std::runtime_error(
+          fmt::format("tensor '{}': a scale is {}; allowed: finite numbers {} (is the file damaged?)",
+                      printable(tensor.name), scale, zero_allowed ? "from 0 on" : "above 0"));
 }
 
 // Returns the index in a grid of the scale of an element.
@@ -36,7 +38,7 @@ std::string block_text(const CodeScaleGrid& grid, const std::vector<std::size_t>
   if (grid.scales.elements() == 1) return {};
   std::string text;
   for (std::size_t d = shape.size() > 2 ? shape.size() - 2 : 0; d < shape.size(); ++d)
-    text += (text.empty() ? " of " : " x ") + std::to_string(grid.block[d]);
+    text += fmt::format("{}{}", text.empty() ? " of " : " x ", grid.block[d]);
   return text;
 }
 

@@ -1,5 +1,7 @@
 #include "core/files/tensors/npy.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -93,7 +95,7 @@ NpyHeader header_in(std::string_view text, std::optional<DType> bytes_are) {
   NpyHeader header;
   read_descr(descr.get<std::string>(), bytes_are, header);
   header.columns_first = order.get<bool>();
-  if (shape.size() > kMaxDimensions) refuse_npy("has more than " + std::to_string(kMaxDimensions) + " dimensions");
+  if (shape.size() > kMaxDimensions) refuse_npy(fmt::format("has more than {} dimensions", kMaxDimensions));
   for (const nlohmann::json& size : shape) {
     if (!size.is_number_unsigned()) refuse_npy("its shape has a size that is not a whole number from 0 on");
     header.shape.push_back(size.get<std::size_t>());
@@ -131,10 +133,10 @@ NpyHeader npy_described(const std::string& descr, std::vector<std::size_t> shape
 NpyHeader npy_header(std::string_view bytes, std::optional<DType> bytes_are) {
   if (bytes.size() < kLongestPrefix || !begins_like_npy(bytes)) refuse_npy("does not begin like an .npy file");
   const std::size_t version = little_endian(bytes.substr(6, 1));
-  if (version < 1 || version > 3) refuse_npy("is .npy of version " + std::to_string(version) + "; allowed: 1 to 3");
+  if (version < 1 || version > 3) refuse_npy(fmt::format("is .npy of version {}; allowed: 1 to 3", version));
   const std::size_t header_at = version == 1 ? 10 : 12;
   const std::size_t header_bytes = little_endian(bytes.substr(8, header_at - 8));
-  if (header_bytes > kMaxNpyHeaderBytes) refuse_npy("its header claims " + std::to_string(header_bytes) + " bytes");
+  if (header_bytes > kMaxNpyHeaderBytes) refuse_npy(fmt::format("its header claims {} bytes", header_bytes));
   if (bytes.size() < header_at + header_bytes) refuse_npy("ends in its header");
   NpyHeader header = header_in(bytes.substr(header_at, header_bytes), bytes_are);
   header.data_at = header_at + header_bytes;
@@ -144,9 +146,10 @@ NpyHeader npy_header(std::string_view bytes, std::optional<DType> bytes_are) {
 TensorView npy_tensor(const NpyHeader& header, std::string name, std::span<const std::byte> data) {
   const auto needed = tensor_bytes(header.dtype, header.shape);
   if (!needed || *needed != data.size())
-    refuse_npy("holds " + std::to_string(data.size()) + " bytes of data, but shape " + shape_text(header.shape) +
-               " of " + dtype_name(header.dtype) + " needs " + (needed ? std::to_string(*needed) : "2^64 and more") +
-               (needed && data.size() > *needed ? "" : " (is it truncated?)"));
+    refuse_npy(fmt::format("holds {} bytes of data, but shape {} of {} needs {}{}", data.size(),
+                           shape_text(header.shape), dtype_name(header.dtype),
+                           needed ? std::to_string(*needed) : "2^64 and more",
+                           needed && data.size() > *needed ? "" : " (is it truncated?)"));
   TensorView tensor{std::move(name), header.dtype, header.shape, data};
   if (header.columns_first && header.shape.size() > 1 && !data.empty()) tensor.strides = column_strides(header.shape);
   tensor.big_endian = header.big_endian;
@@ -174,8 +177,9 @@ void read_npz(MappedTensors& file, ZipArchive& archive, std::optional<DType> byt
     std::string name = entry.name.substr(0, entry.name.size() - kSuffix.size());
     const auto stored = archive.stored(entry);
     if (!stored) {
-      file.skip(name, "takes, with others, more than " + std::to_string(kMaxUnpackedBytes >> 20) +
-                          " MiB unpacked; numpy.savez stores arrays as they are");
+      file.skip(name,
+                fmt::format("takes, with others, more than {} MiB unpacked; numpy.savez stores arrays as they are",
+                            kMaxUnpackedBytes >> 20));
       continue;
     }
     try {

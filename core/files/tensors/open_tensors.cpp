@@ -1,5 +1,7 @@
 #include "core/files/tensors/open_tensors.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -150,9 +152,8 @@ std::shared_ptr<MappedTensors> read_index(const std::string& path, std::optional
 std::shared_ptr<MappedTensors> read_folder(const std::string& path, std::optional<DType> bytes_are) {
   const FolderFiles found = files_of_checkpoint(path);
   if (found.indices.size() > 1)
-    refuse(path, "holds " + std::to_string(found.indices.size()) + " indices of checkpoints, '" +
-                     printable(found.indices[0]) + "' and '" + printable(found.indices[1]) +
-                     "'; open the one that is meant");
+    refuse(path, fmt::format("holds {} indices of checkpoints, '{}' and '{}'; open the one that is meant",
+                             found.indices.size(), printable(found.indices[0]), printable(found.indices[1])));
   if (!found.indices.empty()) {
     const fs::path index = fs::path(path) / found.indices.front();
     require_inside(path, index);

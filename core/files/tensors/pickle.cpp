@@ -1,5 +1,7 @@
 #include "core/files/tensors/pickle.h"
 
+#include <fmt/core.h>
+
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
@@ -153,7 +155,7 @@ class Machine {
       case 'b':  // BUILD
         return build();
       default:
-        fail("has opcode " + std::to_string(opcode) + ", which no file of tensors needs");
+        fail(fmt::format("has opcode {}, which no file of tensors needs", opcode));
     }
   }
 
@@ -175,8 +177,7 @@ class Machine {
 
   void keep(std::size_t more) {
     memory_bytes_ += more;
-    if (memory_bytes_ > kMaxPickleMemory)
-      fail("takes more than " + std::to_string(kMaxPickleMemory >> 20) + " MiB of memory");
+    if (memory_bytes_ > kMaxPickleMemory) fail(fmt::format("takes more than {} MiB of memory", kMaxPickleMemory >> 20));
   }
   PicklePtr make(Kind kind) {
     keep(sizeof(PickleValue));

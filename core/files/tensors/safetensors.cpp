@@ -1,5 +1,7 @@
 #include "core/files/tensors/safetensors.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -40,9 +42,7 @@ std::string shown(const Json& value) {
 std::vector<std::size_t> parse_shape(const std::string& path, const std::string& tensor, const Json& value) {
   if (!value.is_array()) fail_tensor(path, tensor, "shape is " + shown(value) + "; allowed: a list of sizes >= 0");
   if (value.size() > kMaxDimensions)
-    fail_tensor(
-        path, tensor,
-        "has " + std::to_string(value.size()) + " dimensions; allowed: at most " + std::to_string(kMaxDimensions));
+    fail_tensor(path, tensor, fmt::format("has {} dimensions; allowed: at most {}", value.size(), kMaxDimensions));
   std::vector<std::size_t> shape;
   for (const Json& size : value) {
     if (!size.is_number_unsigned())
@@ -71,9 +71,11 @@ ByteRange parse_offsets(const std::string& path, const std::string& tensor, cons
     fail_tensor(path, tensor, "data_offsets is " + shown(value) + "; allowed: [begin, end], whole numbers >= 0");
   const ByteRange range{value[0].get<std::size_t>(), value[1].get<std::size_t>()};
   if (range.begin > range.end || range.end > data_bytes)
-    fail_tensor(path, tensor,
-                "data_offsets is " + shown(value) + "; allowed: 0 <= begin <= end <= " + std::to_string(data_bytes) +
-                    ", the bytes after the header (is the file truncated?)");
+    fail_tensor(
+        path, tensor,
+        fmt::format(
+            "data_offsets is {}; allowed: 0 <= begin <= end <= {}, the bytes after the header (is the file truncated?)",
+            shown(value), data_bytes));
   return range;
 }
 
@@ -98,8 +100,8 @@ TensorView parse_tensor(const std::string& path, const std::string& name, const 
   const std::size_t expected = bytes_of(path, name, tensor.dtype, tensor.shape);
   if (found != expected)
     fail_tensor(path, name,
-                "data_offsets span " + std::to_string(found) + " bytes, but shape " + shape_text(tensor.shape) +
-                    " of " + dtype_name(tensor.dtype) + " needs " + std::to_string(expected));
+                fmt::format("data_offsets span {} bytes, but shape {} of {} needs {}", found, shape_text(tensor.shape),
+                            dtype_name(tensor.dtype), expected));
   return tensor;
 }
 
@@ -125,8 +127,8 @@ void each_member(const std::string& path, std::string_view text,
     if (event == Event::value) member_bytes += kValueBytes;
     if (parsed.is_string()) member_bytes += parsed.get_ref<const std::string&>().size();
     if (member_bytes > kMaxMemberBytes)
-      refuse(path, "header's member '" + printable(name.substr(0, 100)) + "' takes more than " +
-                       std::to_string(kMaxMemberBytes >> 20) + " MiB of memory");
+      refuse(path, fmt::format("header's member '{}' takes more than {} MiB of memory", printable(name.substr(0, 100)),
+                               kMaxMemberBytes >> 20));
     if (depth != 1 || begins) return true;
     take(name, parsed);
     member_bytes = 0;
@@ -169,16 +171,17 @@ void check_coverage(const MappedTensors& file, std::vector<NamedBytes> parts, st
   for (const NamedBytes& part : parts) {
     const std::size_t begin = part.bytes.data() - data.data();
     if (begin != end)
-      fail_tensor(file.path, std::string(part.name),
-                  "begins at byte " + std::to_string(begin) + ", but " +
-                      (previous.data() ? "tensor '" + printable(std::string(previous)) + "' ends" : "the data begin") +
-                      " at " + std::to_string(end) + "; allowed: no overlap and no hole");
+      fail_tensor(
+          file.path, std::string(part.name),
+          fmt::format("begins at byte {}, but {} at {}; allowed: no overlap and no hole", begin,
+                      previous.data() ? "tensor '" + printable(std::string(previous)) + "' ends" : "the data begin",
+                      end));
     end = begin + part.bytes.size();
     previous = part.name;
   }
   if (end != data.size())
-    refuse(file.path, "the tensors end at byte " + std::to_string(end) + " of the data, but the file holds " +
-                          std::to_string(data.size()) + "; allowed: the same");
+    refuse(file.path, fmt::format("the tensors end at byte {} of the data, but the file holds {}; allowed: the same",
+                                  end, data.size()));
 }
 
 }  // namespace
@@ -187,13 +190,14 @@ std::shared_ptr<MappedTensors> read_safetensors(const std::string& path) {
   auto file = std::make_shared<MappedTensors>(path);
   const std::size_t bytes = file->bytes;
   if (bytes < kPrefixBytes)
-    refuse(path, "holds " + std::to_string(bytes) + " bytes; a safetensors file begins with 8 bytes of header length");
+    refuse(path, fmt::format("holds {} bytes; a safetensors file begins with 8 bytes of header length", bytes));
   const std::uint64_t header_bytes = little_endian(file->copied(0, kPrefixBytes));
   const std::uint64_t allowed = std::min<std::uint64_t>(kMaxHeaderBytes, bytes - kPrefixBytes);
   if (header_bytes > allowed)
-    refuse(path,
-           "header length is " + std::to_string(header_bytes) + "; allowed: at most " + std::to_string(allowed) +
-               (allowed == kMaxHeaderBytes ? "" : ", what the file holds (truncated, or not a safetensors file?)"));
+    refuse(
+        path,
+        fmt::format("header length is {}; allowed: at most {}{}", header_bytes, allowed,
+                    allowed == kMaxHeaderBytes ? "" : ", what the file holds (truncated, or not a safetensors file?)"));
   const std::string text = file->copied(kPrefixBytes, header_bytes);
   const auto payload = std::span<const std::byte>(file->data, bytes).subspan(kPrefixBytes + header_bytes);
 
@@ -246,8 +250,7 @@ void SafetensorsStream::append(std::span<const std::byte> bytes) {
 
 void SafetensorsStream::finish() {
   if (written_ != declared_)
-    refuse(path_,
-           std::to_string(written_) + " bytes written, but the tensors declared have " + std::to_string(declared_));
+    refuse(path_, fmt::format("{} bytes written, but the tensors declared have {}", written_, declared_));
   file_.finish();
 }
 
@@ -257,8 +260,8 @@ void SafetensorsWriter::write(const std::string& path) const {
     const std::size_t expected = bytes_of(path, entry.spec.name, entry.spec.dtype, entry.spec.shape);
     if (entry.bytes.size() != expected)
       fail_tensor(path, entry.spec.name,
-                  std::to_string(entry.bytes.size()) + " bytes given, but shape " + shape_text(entry.spec.shape) +
-                      " of " + dtype_name(entry.spec.dtype) + " needs " + std::to_string(expected));
+                  fmt::format("{} bytes given, but shape {} of {} needs {}", entry.bytes.size(),
+                              shape_text(entry.spec.shape), dtype_name(entry.spec.dtype), expected));
     specs.push_back(entry.spec);
   }
   SafetensorsStream stream(path, specs, metadata_);

@@ -1,5 +1,6 @@
 #include "core/files/tensors/tensor_file.h"
 
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <zlib.h>
 
@@ -206,8 +207,8 @@ std::string TensorView::type_text() const {
 
 std::vector<float> TensorView::floats(std::size_t first, std::size_t count) const {
   if (first > elements() || count > elements() - first)
-    throw std::runtime_error("tensor '" + name + "': elements " + std::to_string(first) + " + " +
-                             std::to_string(count) + " asked for, but it has " + std::to_string(elements()));
+    throw std::runtime_error(
+        fmt::format("tensor '{}': elements {} + {} asked for, but it has {}", name, first, count, elements()));
   std::vector<float> values(count);
   read_floats(first, values);
   return values;
@@ -274,8 +275,7 @@ MappedTensors::~MappedTensors() {
 }
 
 std::string MappedTensors::copied(std::size_t first, std::size_t count) const {
-  if (first > bytes || count > bytes - first)
-    fail("ends before byte " + std::to_string(first) + " + " + std::to_string(count));
+  if (first > bytes || count > bytes - first) fail(fmt::format("ends before byte {} + {}", first, count));
   std::string text(count, '\0');
   if (count > 0 && !copy_mapped(data + first, reinterpret_cast<std::byte*>(text.data()), count))
     fail("was truncated while it was opened");
@@ -285,8 +285,9 @@ std::string MappedTensors::copied(std::size_t first, std::size_t count) const {
 void MappedTensors::keep(std::size_t more) {
   list_bytes_ += more;
   if (list_bytes_ > kMaxKeptBytes)
-    fail("names and shapes of its tensors take more than " + std::to_string(kMaxKeptBytes >> 20) +
-         " MiB of memory, more than those of any checkpoint");
+    fail(fmt::format(
+        "names and shapes of its tensors take more than {} MiB of memory, more than those of any checkpoint",
+        kMaxKeptBytes >> 20));
 }
 
 void MappedTensors::add(TensorView tensor) {
@@ -340,8 +341,8 @@ const TensorView& TensorFile::at(std::string_view name) const {
   });
   std::string message = "has no tensor '" + printable(std::string(name)) + "'";
   for (std::size_t i = 0; i < shown; ++i)
-    message += (i == 0 ? "; nearest of its " + std::to_string(tensors().size()) + ": '" : ", '") +
-               printable(*near[i].second) + "'";
+    message +=
+        (i == 0 ? fmt::format("; nearest of its {}: '", tensors().size()) : ", '") + printable(*near[i].second) + "'";
   mapped_->fail(message);
 }
 

@@ -1,5 +1,7 @@
 #include "core/files/tensors/torch_file.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -155,11 +157,11 @@ class Collector {
     // Plain values are passed over quickly, because lists of numbers may be long.
     passed_ += value.items.size();
     if (++visits_ > kMaxVisits || passed_ > kMaxSkippedValues)
-      file_.fail("holds more than " + std::to_string(kMaxVisits) + " containers and objects, or more values than " +
-                 std::to_string(kMaxSkippedValues));
+      file_.fail(fmt::format("holds more than {} containers and objects, or more values than {}", kMaxVisits,
+                             kMaxSkippedValues));
     if (path_.size() > static_cast<std::size_t>(kMaxDepth)) return skip_too_deep();
     if ((value.kind == Kind::call || value.kind == Kind::storage) && ++places_[&value] > kMaxPlaces)
-      file_.fail("names one tensor or object in more than " + std::to_string(kMaxPlaces) + " places");
+      file_.fail(fmt::format("names one tensor or object in more than {} places", kMaxPlaces));
     switch (value.kind) {
       case Kind::dict:
         if (add_numbers(value)) return;
@@ -198,13 +200,13 @@ class Collector {
       else
         text += std::string("?");
       if (text.size() > kLongestTensorName)
-        file_.fail("names a tensor by more than " + std::to_string(kLongestTensorName >> 20) + " MiB");
+        file_.fail(fmt::format("names a tensor by more than {} MiB", kLongestTensorName >> 20));
     }
     return text.empty() ? std::filesystem::path(file_.path).stem().string() : text;
   }
 
   void skip_too_deep() {
-    const std::string reason = "is nested more than " + std::to_string(kMaxDepth) + " deep";
+    const std::string reason = fmt::format("is nested more than {} deep", kMaxDepth);
     if (++too_deep_ > kMaxSkippedDeepValues) file_.fail("holds much that " + reason);
     skip(reason);
   }
@@ -423,15 +425,15 @@ class Collector {
     const std::size_t held = stored.bytes.size() / size;
     fits = fits && first <= held && (empty || last < held - first);
     if (!fits)
-      throw SkippedTensor("does not fit into its storage: shape " + shape_text(tensor.shape) + ", strides " +
-                          shape_text(tensor.strides) + " from element " + std::to_string(offset) +
-                          " on need more than its " + std::to_string(stored.bytes.size()) + " bytes");
+      throw SkippedTensor(fmt::format(
+          "does not fit into its storage: shape {}, strides {} from element {} on need more than its {} bytes",
+          shape_text(tensor.shape), shape_text(tensor.strides), offset, stored.bytes.size()));
     tensor.bytes = stored.bytes.subspan(first * size, empty ? 0 : (last + 1) * size);
     tensor.checksum = stored.checksum;
     if (empty || is_row_by_row(tensor)) tensor.strides.clear();
     if (!tensor.strides.empty() && elements > kMaxRepeatedBytes && elements > held)
-      throw SkippedTensor("repeats its " + std::to_string(held) + " stored values in " + std::to_string(elements) +
-                          " places; save tensor.contiguous()");
+      throw SkippedTensor(
+          fmt::format("repeats its {} stored values in {} places; save tensor.contiguous()", held, elements));
     if (tensor.dtype == DType::f4) unpack_pairs(tensor);
   }
 
@@ -451,8 +453,7 @@ class Collector {
 
   static std::vector<std::size_t> numbers(const PickleValue& list) {
     if (list.items.size() > kMaxDimensions)
-      throw SkippedTensor("has " + std::to_string(list.items.size()) + " dimensions; allowed: at most " +
-                          std::to_string(kMaxDimensions));
+      throw SkippedTensor(fmt::format("has {} dimensions; allowed: at most {}", list.items.size(), kMaxDimensions));
     std::vector<std::size_t> found;
     for (const PickleValue* item : list.items) {
       if (item->kind != Kind::number || item->number < 0)
@@ -626,8 +627,8 @@ void read_torch(MappedTensors& file, ZipArchive& archive) {
     if (!stored)
       return {{},
               nullptr,
-              "takes, with others, more than " + std::to_string(kMaxUnpackedBytes >> 20) +
-                  " MiB unpacked; torch.save stores tensors as they are"};
+              fmt::format("takes, with others, more than {} MiB unpacked; torch.save stores tensors as they are",
+                          kMaxUnpackedBytes >> 20)};
     return {stored->bytes, std::move(stored->checksum), {}};
   };
   collect_torch_tensors(pickle, find, endian == "big", file);

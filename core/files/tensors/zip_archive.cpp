@@ -1,5 +1,6 @@
 #include "core/files/tensors/zip_archive.h"
 
+#include <fmt/core.h>
 #include <minizip/unzip.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ ZipArchive::ZipArchive(MappedTensors& file) : file_(file), archive_(::unzOpen64(
   if (!archive_) file.fail("has no directory of a zip archive (is it truncated?)");
   int more = ::unzGoToFirstFile(archive_.get());
   for (; more == UNZ_OK; more = ::unzGoToNextFile(archive_.get())) {
-    if (entries_.size() == kMaxEntries) file.fail("has more than " + std::to_string(kMaxEntries) + " zip entries");
+    if (entries_.size() == kMaxEntries) file.fail(fmt::format("has more than {} zip entries", kMaxEntries));
     entries_.push_back(read_entry());
     file.keep(sizeof(ZipEntry) + entries_.back().name.size());
   }
@@ -48,7 +49,7 @@ ZipEntry ZipArchive::read_entry() {
                  info.compression_method == Z_DEFLATED, static_cast<std::uint32_t>(info.crc)};
   if (info.flag & kEncrypted) fail_at(entry.name, "is encrypted; allowed: not encrypted");
   if (info.compression_method != 0 && !entry.deflated)
-    fail_at(entry.name, "is compressed by method " + std::to_string(info.compression_method) + "; allowed: deflate");
+    fail_at(entry.name, fmt::format("is compressed by method {}; allowed: deflate", info.compression_method));
   unz64_file_pos place{};
   ::unzGetFilePos64(archive_.get(), &place);
   entry.in_directory = place.pos_in_zip_directory;
@@ -107,7 +108,7 @@ std::vector<std::byte> ZipArchive::unpacked(const ZipEntry& entry) {
 
 std::string ZipArchive::text(const ZipEntry& entry) {
   const auto found = stored(entry);
-  if (!found) fail_at(entry.name, "takes more than " + std::to_string(kMaxUnpackedBytes >> 20) + " MiB unpacked");
+  if (!found) fail_at(entry.name, fmt::format("takes more than {} MiB unpacked", kMaxUnpackedBytes >> 20));
   if (found->checksum) found->checksum->require();
   std::string text(found->bytes.size(), '\0');
   if (!copy_mapped(found->bytes.data(), reinterpret_cast<std::byte*>(text.data()), text.size()))

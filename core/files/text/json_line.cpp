@@ -1,5 +1,7 @@
 #include "core/files/text/json_line.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 #include <cctype>
@@ -121,7 +123,7 @@ std::string why_not_json(std::string_view line, simdjson::error_code error) {
   if (error == simdjson::DEPTH_ERROR) return kNestingMessage;
   if (const std::string problem = encoding_problem(line); !problem.empty()) return problem;
   if (const std::size_t at = not_utf8_at(line); at != std::string_view::npos)
-    return "not UTF-8 from byte " + std::to_string(at + 1) + " on (Latin-1?), which JSON must be";
+    return fmt::format("not UTF-8 from byte {} on (Latin-1?), which JSON must be", at + 1);
   const std::size_t first = line.find_first_not_of(" \t{[");
   if (first != std::string_view::npos && line[first] == '\'')
     return "not JSON: names are in single quotes, as Python prints them; json.dumps() writes JSON";

@@ -1,5 +1,7 @@
 #include "core/files/text/json_values.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -87,7 +89,7 @@ std::int64_t to_count(JsonValue value, const char* key, double limit) {
   if (!is_whole(number, 0, limit)) {
     const bool too_large = number && *number > limit;
     throw Unreadable(std::string(key) + ": " + shown(value) +
-                     (too_large ? " is more than " + std::to_string(static_cast<std::int64_t>(limit))
+                     (too_large ? fmt::format(" is more than {}", static_cast<std::int64_t>(limit))
                                 : std::string(" is not a whole number from 0 on")));
   }
   return static_cast<std::int64_t>(*number);
@@ -96,8 +98,7 @@ std::int64_t to_count(JsonValue value, const char* key, double limit) {
 int to_index(JsonValue value, const char* key, int lowest, int highest) {
   const auto number = to_number(value);
   if (!is_whole(number, lowest, highest))
-    throw Unreadable(std::string(key) + ": not a whole number from " + std::to_string(lowest) + " to " +
-                     std::to_string(highest));
+    throw Unreadable(fmt::format("{}: not a whole number from {} to {}", key, lowest, highest));
   return static_cast<int>(*number);
 }
 
@@ -110,9 +111,7 @@ std::string to_text(JsonValue value, const char* key) {
 JsonList list_of(JsonValue value, const char* key, std::size_t size, const char* of_what) {
   JsonList list;
   if (value.get(list) != simdjson::SUCCESS) throw Unreadable(std::string(key) + ": not a list");
-  if (size && list.size() != size)
-    throw Unreadable(std::string(key) + ": " + std::to_string(list.size()) + " " + of_what + ", not " +
-                     std::to_string(size));
+  if (size && list.size() != size) throw Unreadable(fmt::format("{}: {} {}, not {}", key, list.size(), of_what, size));
   return list;
 }
 

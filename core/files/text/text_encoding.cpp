@@ -1,10 +1,10 @@
 #include "core/files/text/text_encoding.h"
 
+#include <fmt/core.h>
 #include <simdjson.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 
 #include "core/files/text/text_escape.h"
 
@@ -59,10 +59,9 @@ std::string text_problem(std::string_view text) {
   const std::size_t at = not_utf8_at(text);
   if (at == std::string_view::npos) return {};
   const auto line = 1 + std::count(text.begin(), text.begin() + at, '\n');
-  char byte[8];
-  std::snprintf(byte, sizeof byte, "0x%02x", static_cast<unsigned char>(text[at]));
-  return "line " + std::to_string(line) + ": byte " + byte +
-         " is not UTF-8 (Latin-1?): iconv -f ISO-8859-1 -t UTF-8 makes it readable";
+  const auto byte = static_cast<unsigned char>(text[at]);
+  return fmt::format("line {}: byte {:#04x} is not UTF-8 (Latin-1?): iconv -f ISO-8859-1 -t UTF-8 makes it readable",
+                     line, byte);
 }
 
 std::size_t not_utf8_at(std::string_view text) {

@@ -1,8 +1,9 @@
 #include "core/files/text/text_escape.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <utility>
 
 namespace moescope {
@@ -13,13 +14,12 @@ std::string escape_bytes(std::string_view bytes) {
   std::string text;
   for (const char c : bytes) {
     const auto byte = static_cast<unsigned char>(c);
-    char code[8];
     if (const std::size_t known = kEscaped.find(c); known != std::string_view::npos)
       (text += '\\') += kLetters[known];
     else if (byte >= 0x20 && byte < 0x7f)
       text += c;
     else
-      text.append(code, std::snprintf(code, sizeof code, "\\x%02x", byte));
+      text += fmt::format("\\x{:02x}", byte);
   }
   return text;
 }
@@ -88,13 +88,12 @@ std::string printable_text(std::string_view text, bool keeps_line_ends) {
     const auto [character, bytes] = decode(text, i);
     const std::string_view piece = text.substr(i, std::max<std::size_t>(bytes, 1));
     i += piece.size();
-    char code[8];
     if (bytes > 0 && (!is_control(character) || (keeps_line_ends && character == '\n')))
       shown += piece;
     else if (bytes < 2)
       shown += escape_bytes(piece);
     else
-      shown.append(code, std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(character)));
+      shown += fmt::format("\\u{:04x}", static_cast<unsigned>(character));
   }
   return shown;
 }

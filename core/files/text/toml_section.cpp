@@ -1,5 +1,7 @@
 #include "core/files/text/toml_section.h"
 
+#include <fmt/core.h>
+
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -79,7 +81,7 @@ std::string leading_comment(std::string_view text) {
 
 std::string FileProblem::text() const {
   std::string place = file;
-  if (line > 0) place += (place.empty() ? "line " : ":") + std::to_string(line);
+  if (line > 0) place += fmt::format("{}{}", place.empty() ? "line " : ":", line);
   if (!place.empty()) place += ": ";
   if (!key.empty()) place += key + ": ";
   return place + message;
@@ -152,7 +154,7 @@ std::int64_t TomlSection::integer(std::string_view key, std::int64_t otherwise, 
   const toml::node* found = node(key);
   if (!found) return otherwise;
   if (const auto* value = found->as_integer(); value && **value >= min && **value <= max) return **value;
-  problem(key, "must be a whole number from " + std::to_string(min) + " to " + std::to_string(max));
+  problem(key, fmt::format("must be a whole number from {} to {}", min, max));
   return otherwise;
 }
 
@@ -200,7 +202,7 @@ void TomlSection::for_each_section(std::string_view key, const std::function<voi
   if (!array || !array->is_array_of_tables()) return problem(key, "must be written as [[" + path(key) + "]]");
   int n = 0;
   for (const toml::node& entry : *array) {
-    TomlSection section(*entry.as_table(), path(key) + " " + std::to_string(++n), problems_);
+    TomlSection section(*entry.as_table(), fmt::format("{} {}", path(key), ++n), problems_);
     take(section);
   }
 }

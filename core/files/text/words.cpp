@@ -1,5 +1,7 @@
 #include "core/files/text/words.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <clocale>
 #include <cmath>
@@ -18,9 +20,7 @@ std::string decimal(double value, int significant) {
   if (std::isinf(value)) return value > 0 ? "infinite" : "-infinite";
   if (std::fabs(value) >= 1e5 && std::fabs(value) < 1e15 && value == std::floor(value))
     return grouped(static_cast<std::int64_t>(value));
-  char text[40];
-  std::snprintf(text, sizeof text, "%.*g", significant, value);
-  return text;
+  return fmt::format("{:.{}g}", value, significant);
 }
 
 int decimal_places(double value, int digits) {
@@ -60,7 +60,7 @@ std::string joined_names(const std::vector<std::string>& items, std::size_t max_
     if (i > 0) text += i + 1 == items.size() ? " and " : ", ";
     text += items[i];
   }
-  if (named < items.size()) text += " and " + std::to_string(items.size() - named) + " more";
+  if (named < items.size()) text += fmt::format(" and {} more", items.size() - named);
   return text;
 }
 
@@ -72,7 +72,7 @@ std::vector<std::string> ranges_of(std::vector<int> numbers) {
     std::size_t last = first;
     while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
     if (last < first + 2) last = first;
-    ranges.push_back(std::to_string(numbers[first]) + (last > first ? " to " + std::to_string(numbers[last]) : ""));
+    ranges.push_back(fmt::format("{}{}", numbers[first], last > first ? fmt::format(" to {}", numbers[last]) : ""));
     first = last + 1;
   }
   return ranges;

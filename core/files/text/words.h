@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <cstdio>
 #include <functional>
 #include <span>
 #include <string>
@@ -14,13 +13,6 @@
 
 namespace moescope {
 
-// Formats as printf does.
-template <class... Values>
-std::string formatted(const char* format, Values... values) {
-  std::string text(static_cast<std::size_t>(std::snprintf(nullptr, 0, format, values...)), ' ');
-  std::snprintf(text.data(), text.size() + 1, format, values...);
-  return text;
-}
 std::string decimal(double value, int significant = 3);  // "8.9", "0.0012", "1.2e-06"; "NaN", "infinite"
 // Decimal places of a figure on the screen. With 3 digits: "12.3", "1.26", "0.047", and "0.0037" with two digits.
 int decimal_places(double value, int digits);

@@ -1,5 +1,7 @@
 #include "core/findings/comparison/comparison.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -107,10 +109,9 @@ std::string to_text(const RoutingOverlap& routing) {
   if (routing.step < 0 || !std::isfinite(routing.overlap)) return {};
   // Four digits show the differences of a few in a thousand that rounding causes.
   const std::string text =
-      formatted("%.4g %% of experts in common with run A at step ", 100 * static_cast<double>(routing.overlap)) +
-      std::to_string(routing.step);
+      fmt::format("{:.4g} % of experts in common with run A at step {}", 100 * routing.overlap, routing.step);
   if (routing.first_differing_layer < 0) return text;
-  return text + ", different experts from layer " + std::to_string(routing.first_differing_layer) + " on";
+  return fmt::format("{}, different experts from layer {} on", text, routing.first_differing_layer);
 }
 
 void RunGaps::set(const HistoryPtr& a, const std::vector<PairedRun>& other_runs, const std::vector<PairedRun>& twins,

@@ -2,6 +2,8 @@
 // operand_sqnr.h measures the loss of precision by number formats.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -95,7 +97,7 @@ inline int number_of_its_kind(const std::vector<bool>& twins, std::size_t place)
 inline std::string run_letter(const std::vector<bool>& twins, std::size_t place) {
   const int number = number_of_its_kind(twins, place);
   if (place >= twins.size() || !twins[place]) return std::string(1, static_cast<char>('A' + number));
-  return number == 0 ? "N" : "N" + std::to_string(number + 1);
+  return number == 0 ? "N" : fmt::format("N{}", number + 1);
 }
 
 }  // namespace moescope

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "core/files/text/words.h"
@@ -7,7 +9,7 @@ namespace moescope {
 namespace {
 
 std::string runs_in_words(std::size_t good_runs) {
-  return good_runs == 1 ? "the good run" : "the " + std::to_string(good_runs) + " good runs";
+  return good_runs == 1 ? "the good run" : fmt::format("the {} good runs", good_runs);
 }
 
 std::string problem_text(const GateReport& report) {
@@ -15,8 +17,8 @@ std::string problem_text(const GateReport& report) {
     case GateProblem::no_common_steps:
       return "The run and " + runs_in_words(report.good_runs()) + " have no step in common.";
     case GateProblem::few_steps:
-      return "The runs have " + counted(report.common_steps, "step", "steps") + " in common; a verdict needs " +
-             std::to_string(kMinGateSteps) + " with values.";
+      return fmt::format("The runs have {} in common; a verdict needs {} with values.",
+                         counted(report.common_steps, "step", "steps"), kMinGateSteps);
     case GateProblem::no_common_figures:
       return "The runs have no figure in common.";
     case GateProblem::good_run_not_finite:
@@ -38,7 +40,7 @@ const char* gate_verdict_name(GateVerdict verdict) {
 std::string figure_text(const GateFigure& figure) {
   const std::string name = figure.info->name;
   if (figure.operand) return name + ", " + place_text(*figure.operand);
-  return figure.layer == kWholeRun ? name : name + ", layer " + std::to_string(figure.layer);
+  return figure.layer == kWholeRun ? name : fmt::format("{}, layer {}", name, figure.layer);
 }
 
 std::string exit_text(const GateReport& report, const GateExit& exit) {
@@ -53,10 +55,10 @@ std::string exit_text(const GateReport& report, const GateExit& exit) {
   text += exit.is_over || exit.times.size() > 1
               ? ", outside in steps " + grouped(exit.first_step()) + " to " + grouped(exit.last_step())
               : ", outside since step " + grouped(exit.first_step());
-  if (exit.times.size() > 1) text += ", " + std::to_string(exit.times.size()) + " times";
+  if (exit.times.size() > 1) text += fmt::format(", {} times", exit.times.size());
   if (figure.worst && !exit.is_worse) text += ", better";
   if (exit.expert >= 0)
-    text += "; expert " + std::to_string(exit.expert) + " gets " + decimal(exit.expert_load) + " times its fair share";
+    text += fmt::format("; expert {} gets {} times its fair share", exit.expert, decimal(exit.expert_load));
   return text;
 }
 
@@ -86,8 +88,10 @@ std::vector<std::string> gate_notes(const GateReport& report) {
                   (report.by_tokens ? "tokens, because the runs have batches of different size" : "step") + ": " +
                   counted(report.common_steps, "common step", "common steps") + ".");
   if (report.verdict == GateVerdict::too_early) return notes;
-  notes.push_back("Of 20 comparisons of equal runs about 1 has a figure outside its band: the limit allows for all " +
-                  std::to_string(report.series.size()) + " figures and layers, on both sides.");
+  notes.push_back(
+      fmt::format("Of 20 comparisons of equal runs about 1 has a figure outside its band: the limit allows for all {} "
+                  "figures and layers, on both sides.",
+                  report.series.size()));
   const auto name_of = [&](std::size_t run) { return report.good_names[run]; };
   if (!report.repeated_runs.empty())
     notes.push_back("Not counted, because another good run has the same values: " +

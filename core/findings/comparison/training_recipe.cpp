@@ -1,5 +1,7 @@
 #include "core/findings/comparison/training_recipe.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <set>
 #include <stdexcept>
@@ -63,7 +65,7 @@ class RecipeWriter {
     }
     const std::vector<int> layers = bf16_layers();
     RecipeJson skipped = RecipeJson::array();
-    for (const int layer : layers) skipped.push_back("layers." + std::to_string(layer) + ".");
+    for (const int layer : layers) skipped.push_back(fmt::format("layers.{}.", layer));
     add_other_settings();
     return {{"torchao", {{"configs", std::move(configs)}, {"skip_fqns", std::move(skipped)}}},
             {"transformer_engine", {{"by_class", std::move(by_class)}, {"layers_in_bf16", layers}}},

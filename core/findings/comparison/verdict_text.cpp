@@ -1,4 +1,6 @@
 // The sentence of a conclusion.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +11,7 @@ namespace moescope {
 namespace {
 
 std::string two_digits(float value) {
-  return formatted("%.2g", static_cast<double>(std::fabs(value)));
+  return fmt::format("{:.2g}", std::fabs(value));
 }
 
 // Prints the gap with as many digits after the point as two digits of `half_width` need: "+0.0028". No sign if it
@@ -17,12 +19,12 @@ std::string two_digits(float value) {
 std::string signed_gap(float gap, float half_width) {
   const double size = std::fabs(std::isfinite(half_width) && half_width > 0 ? half_width : gap);
   const int digits = size > 0 ? std::clamp(1 - static_cast<int>(std::floor(std::log10(size))), 0, 9) : 4;
-  const std::string number = formatted("%+.*f", digits, static_cast<double>(gap));
+  const std::string number = fmt::format("{:+.{}f}", gap, digits);
   return number.find_first_of("123456789") == number.npos ? number.substr(1) : number;
 }
 
 std::string steps_text(StepRange range) {
-  return "steps " + std::to_string(range.first) + " to " + std::to_string(range.last);
+  return fmt::format("steps {} to {}", range.first, range.last);
 }
 
 std::string against_what_matters(const Conclusion& c) {
@@ -52,7 +54,7 @@ std::string drift_text(const Conclusion& c) {
 
 std::string candidates_text(const Conclusion& c) {
   if (c.candidates < 2) return {};
-  return "; the interval allows for the " + std::to_string(c.candidates) + " candidates that are compared with one run";
+  return fmt::format("; the interval allows for the {} candidates that are compared with one run", c.candidates);
 }
 
 // Returns "the twins have not drifted apart yet: ...".
@@ -62,7 +64,7 @@ std::string near_text(const Conclusion& c) {
   const std::string reason = "the noise twins have not drifted apart yet: their routing differs from run A's for " +
                              of_tokens(c.drift_of_twins) + ", " + of_run + ", and an interval needs " +
                              percent(kMinDrift) + " for the twins; ";
-  const std::string steps = std::to_string(c.missing_steps) + " more steps";
+  const std::string steps = fmt::format("{} more steps", c.missing_steps);
   if (c.missing_steps == 0)
     return reason + "their drift does not grow any more; a noise twin with another seed would give an interval";
   if (is_missing(c.growth))
@@ -94,14 +96,13 @@ std::string of_steps(const Conclusion& c) {
     case Verdict::too_short:
       return run_name + too_short_text(c);
     case Verdict::lost:
-      return run_name + "one loss is NaN or infinite from step " + std::to_string(c.steps.first) + " on";
+      return fmt::format("{}one loss is NaN or infinite from step {} on", run_name, c.steps.first);
     case Verdict::identical:
       return run_name + "the same losses to the bit over " + steps_text(c.steps);
     case Verdict::no_twin:
       if (c.missing_steps > 0)
-        return run_name + "too early to tell: " + gap_alone + stretch + "; verdict in " +
-               counted(c.missing_steps, "step", "steps") + ", when its noise twin has taken " +
-               std::to_string(kMinSteps);
+        return fmt::format("{}too early to tell: {}{}; verdict in {}, when its noise twin has taken {}", run_name,
+                           gap_alone, stretch, counted(c.missing_steps, "step", "steps"), kMinSteps);
       return run_name + "not judged: " + gap_alone + stretch +
              "; add a noise twin to see whether that is more than chance";
     case Verdict::twins_near:
@@ -127,8 +128,7 @@ std::string of_steps(const Conclusion& c) {
 
 std::string of_texts(const Conclusion& c) {
   const std::string run_name = who_text(c);
-  const std::string batches =
-      std::to_string(c.common_steps) + (c.common_steps == 1 ? " batch" : " batches") + " of text";
+  const std::string batches = fmt::format("{}{} of text", c.common_steps, c.common_steps == 1 ? " batch" : " batches");
   if (c.verdict == Verdict::too_short)
     return run_name + "not judged: " + batches + (c.common_steps == 1 ? " gives" : " give") + " no interval";
   if (c.verdict == Verdict::identical) return run_name + "the same losses to the bit over " + batches;

@@ -1,5 +1,7 @@
 #include "core/findings/comparison/verdict_words.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,11 +19,11 @@ constexpr double kMaxLengthRatio = 20;
 std::string times_what_matters(double ratio) {
   static constexpr std::array<const char*, 13> kNumbers = {"",      "",      "",     "three", "four",   "five",  "six",
                                                            "seven", "eight", "nine", "ten",   "eleven", "twelve"};
-  if (ratio < 1.95) return formatted("%.1f times what matters", ratio);
+  if (ratio < 1.95) return fmt::format("{:.1f} times what matters", ratio);
   const double whole = std::round(ratio);
   if (whole < 2.5) return "twice what matters";
   if (whole < kNumbers.size()) return kNumbers[static_cast<std::size_t>(whole)] + std::string(" times what matters");
-  return formatted("%.0f times what matters", whole);
+  return fmt::format("{:.0f} times what matters", whole);
 }
 
 // Says on which side of the band the whole interval is, and how large the gap is.
@@ -96,7 +98,7 @@ Settlement with_more_steps(std::span<const Conclusion> candidates) {
 std::string held_text(const Conclusion& c) {
   std::string place = "inside";
   if (c.held_back != Verdict::equal) place = c.held_back == Verdict::worse ? "above" : "below";
-  return "interval " + place + " the band since step " + std::to_string(c.held_from);
+  return fmt::format("interval {} the band since step {}", place, c.held_from);
 }
 
 VerdictWord verdict_word(const Conclusion& c) {
@@ -151,7 +153,7 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
       if (c.held_back != Verdict::unclear)
         return {held_text(c) + ", verdict in " + missing_steps + " if it stays", held_text(c)};
       if (std::fabs(c.gap) > c.half_width) return {"more than chance, may be too small to matter", "may not matter"};
-      const std::string half_width = formatted("%.2g", static_cast<double>(c.half_width));
+      const std::string half_width = fmt::format("{:.2g}", c.half_width);
       return {"gaps below " + half_width + " may be chance", "chance below " + half_width};
     }
     case Verdict::worse:

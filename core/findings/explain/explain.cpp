@@ -1,5 +1,7 @@
 #include "core/findings/explain/explain.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -17,8 +19,8 @@ namespace {
 
 std::string place_text(const Context& at, bool of_expert) {
   std::string text;
-  if (at.target.layer != kWholeRun) text += "layer " + std::to_string(at.target.layer) + ", ";
-  if (of_expert && at.target.expert >= 0) text += "expert " + std::to_string(at.target.expert) + ", ";
+  if (at.target.layer != kWholeRun) text += fmt::format("layer {}, ", at.target.layer);
+  if (of_expert && at.target.expert >= 0) text += fmt::format("expert {}, ", at.target.expert);
   return text + "step " + grouped(at.step);
 }
 
@@ -73,8 +75,8 @@ void explain_window(Explanation& out, Context& at) {
   if (!is_mean && at.target.key == FigureKey(Metric::entropy_norm)) parts = scalar_parts(at, Metric::entropy_norm);
   put(out, at, parts, of_expert);
   const StepRange steps = window_steps(at.history, at.step);
-  out.place = (is_mean ? "" : "layer " + std::to_string(at.target.layer) + ", ") +
-              (of_expert ? "expert " + std::to_string(at.target.expert) + ", " : "") +
+  out.place = (is_mean ? "" : fmt::format("layer {}, ", at.target.layer)) +
+              (of_expert ? fmt::format("expert {}, ", at.target.expert) : "") +
               steps_in_words(steps.first, steps.last) + " together";
 }
 

@@ -1,4 +1,6 @@
 // Explanations of figures from the arrays of a layer.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -78,7 +80,7 @@ std::optional<Parts> dispatch(Context& at) {
   if (key == "dispatch_overload") {
     at.value = totals.max_over_mean;
     if (totals.received <= 0) return std::nullopt;
-    return Parts{num(totals.fullest) + " * " + std::to_string(volume.ranks) + " / " + num(totals.received),
+    return Parts{fmt::format("{} * {} / {}", num(totals.fullest), volume.ranks, num(totals.received)),
                  "copies (" + kind + ") that reach the fullest rank, ranks R, copies that reach all ranks"};
   }
   if (key == "saved_by_deepep") {
@@ -171,7 +173,7 @@ std::optional<Parts> specialisation(Context& at) {
     const FigureKey key = at.target.key;
     if ((key == "domain_share" || key == "domain_lift") && (other + 1) * experts <= special.domain_DE.size()) {
       const std::string domain =
-          other < at.info().domains.size() ? at.info().domains[other] : "domain " + std::to_string(other);
+          other < at.info().domains.size() ? at.info().domains[other] : fmt::format("domain {}", other);
       if (key == "domain_lift") {
         return lift(at, special.domain_DE, experts, other, expert,
                     "share of the expert in " + domain + ", over its share in all text");
@@ -189,8 +191,8 @@ std::optional<Parts> specialisation(Context& at) {
       const double both = cell(special.together_EE, experts, expert, other);
       at.value = both / chosen_tokens;
       return Parts{num(both) + " / " + num(chosen_tokens),
-                   "tokens that chose experts " + std::to_string(expert) + " and " + std::to_string(other) +
-                       ", of the tokens that chose expert " + std::to_string(expert)};
+                   fmt::format("tokens that chose experts {} and {}, of the tokens that chose expert {}", expert, other,
+                               expert)};
     }
     if (key == "bias_for_share" && special.bias_for_share_EQ.size() == experts * kBiasShares) {
       at.value = special.bias_for_share_EQ[expert * kBiasShares + kFairShare];
@@ -198,9 +200,8 @@ std::optional<Parts> specialisation(Context& at) {
     }
     if (key == "byte_affinity" && special.byte_256E.size() == 256 * experts && other < 256) {
       // P(b | e) / P(b) equals P(e | b) / P(e).
-      return lift(
-          at, special.byte_256E, experts, other, expert,
-          "share of the expert among the slots of byte " + std::to_string(other) + ", over its share of all slots");
+      return lift(at, special.byte_256E, experts, other, expert,
+                  fmt::format("share of the expert among the slots of byte {}, over its share of all slots", other));
     }
   }
   return std::nullopt;
@@ -222,8 +223,8 @@ std::optional<Parts> output_similarity(Context& at) {
   const int i = at.target.expert, j = at.target.other;
   if (!layer || i < 0 || j < 0 || i >= layer->experts() || j >= layer->experts() || i == j) return std::nullopt;
   at.value = layer->cosine(i, j).mean;
-  std::string note = "mean over " + counted(measured->pieces, "piece", "pieces") + " of text, experts " +
-                     std::to_string(i) + " and " + std::to_string(j);
+  std::string note =
+      fmt::format("mean over {} of text, experts {} and {}", counted(measured->pieces, "piece", "pieces"), i, j);
   if (std::isfinite(layer->cosine(i, j).interval)) note += "; 95 % interval +-" + num(layer->cosine(i, j).interval);
   return plain(at, note);
 }

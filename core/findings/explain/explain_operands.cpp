@@ -1,4 +1,6 @@
 // Explanations of figures of a quantized operand.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -38,22 +40,21 @@ Parts clipped_values(const Context& at, const QuantFormat& format, double blocks
   const std::string what = "share of all values that are beyond the largest number after scaling";
   if (format.block == 0 || blocks <= 0 || at.value <= 0) return plain(at, what);
   const double values = blocks * format.block;
-  return plain(at, what + "; about " + decimal(at.value * values, 3) + " of the " +
-                       grouped(static_cast<std::int64_t>(values)) + " that " +
-                       grouped(static_cast<std::int64_t>(blocks)) + " blocks of " + std::to_string(format.block) +
-                       " contain at most");
+  return plain(at, fmt::format("{}; about {} of the {} that {} blocks of {} contain at most", what,
+                               decimal(at.value * values, 3), grouped(static_cast<std::int64_t>(values)),
+                               grouped(static_cast<std::int64_t>(blocks)), format.block));
 }
 
 Parts commonest_scale(Context& at, const QuantFrame& quant, const QuantFormat& format) {
   const auto commonest = std::ranges::max_element(quant.e8m0_blocks);
   const auto byte = commonest - quant.e8m0_blocks.begin();
-  const std::string power = "2^" + std::to_string(byte - 127);
+  const std::string power = fmt::format("2^{}", byte - 127);
   at.value = *commonest;
-  std::string scale = "most frequent scale, " + power + " (byte " + std::to_string(byte) + ")";
+  std::string scale = fmt::format("most frequent scale, {} (byte {})", power, byte);
   if (byte == 255)
     scale = "most frequent scale, NaN";
   else if (format.scale != QuantScale::power_of_two)
-    scale = "most frequent scales, from " + power + " to under 2^" + std::to_string(byte - 126);
+    scale = fmt::format("most frequent scales, from {} to under 2^{}", power, byte - 126);
   return plain(at, "blocks with the " + scale + ", of " + grouped(static_cast<std::int64_t>(blocks_of(quant))));
 }
 

@@ -1,5 +1,7 @@
 #include "core/findings/explain/explain_parts.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -16,7 +18,7 @@ double mean_of(const std::vector<double>& values) {
 }  // namespace
 
 std::string num(double value) {
-  return formatted("%.6g", value);
+  return fmt::format("{:.6g}", value);
 }
 
 std::uint64_t total(const std::vector<std::uint32_t>& counts) {
@@ -30,12 +32,12 @@ std::string function_of_values(const char* function, const std::vector<double>& 
 
 std::string mean_text(const std::vector<double>& values) {
   if (values.size() <= kMaxTerms) return function_of_values("mean", values);
-  return num(std::accumulate(values.begin(), values.end(), 0.0)) + " / " + std::to_string(values.size());
+  return fmt::format("{} / {}", num(std::accumulate(values.begin(), values.end(), 0.0)), values.size());
 }
 
 std::string sum_text(const std::vector<double>& values) {
   if (values.size() <= kMaxTerms) return joined(values, " + ", num);
-  return std::to_string(values.size()) + " * " + num(mean_of(values));
+  return fmt::format("{} * {}", values.size(), num(mean_of(values)));
 }
 
 std::optional<Parts> mean_of_layers(Context& at, const std::vector<double>& values, const std::string& note) {

@@ -1,4 +1,6 @@
 // Explanations of scalars of a run and of a layer.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -108,9 +110,9 @@ Parts median_layer(const Context& at, Metric metric) {
   std::ranges::sort(values);
   if (values.size() <= kMaxTerms) return {function_of_values("median", values), "the layers' values in order"};
   const std::size_t middle = values.size() / 2;
-  if (values.size() % 2) return {num(values[middle]), "the middle one of " + std::to_string(values.size()) + " layers"};
+  if (values.size() % 2) return {num(values[middle]), fmt::format("the middle one of {} layers", values.size())};
   return {"(" + num(values[middle - 1]) + " + " + num(values[middle]) + ") / 2",
-          "the middle two of " + std::to_string(values.size()) + " layers"};
+          fmt::format("the middle two of {} layers", values.size())};
 }
 
 Parts upper_layers(const Context& at, Metric metric) {
@@ -120,10 +122,10 @@ Parts upper_layers(const Context& at, Metric metric) {
   const double place = 0.9 * (values.size() - 1);
   const auto below = static_cast<std::size_t>(place);
   if (below + 1 >= values.size()) return {num(values.back()), "the only layer"};
-  return {num(values[below]) + " + " + num(place - std::floor(place)) + " * (" + num(values[below + 1]) + " - " +
-              num(values[below]) + ")",
-          "between places " + std::to_string(below + 1) + " and " + std::to_string(below + 2) + " of " +
-              std::to_string(values.size()) + " layers in order of the value"};
+  return {
+      num(values[below]) + " + " + num(place - std::floor(place)) + " * (" + num(values[below + 1]) + " - " +
+          num(values[below]) + ")",
+      fmt::format("between places {} and {} of {} layers in order of the value", below + 1, below + 2, values.size())};
 }
 
 Parts worst_layer(const Context& at, Metric metric) {
@@ -136,7 +138,7 @@ Parts worst_layer(const Context& at, Metric metric) {
 
 std::string fullest(const RouterFrame& router) {
   const auto fullest_expert = std::ranges::max_element(router.tokens_per_expert);
-  return "expert " + std::to_string(fullest_expert - router.tokens_per_expert.begin());
+  return fmt::format("expert {}", fullest_expert - router.tokens_per_expert.begin());
 }
 
 Parts max_vio(const Context& at) {
@@ -154,9 +156,8 @@ Parts max_vio_window(const Context& at) {
   const std::vector<float> mean = at.history.utilisation(at.target.layer, range, 1, Summary::mean);
   if (mean.empty() || std::isnan(mean[0])) return parts;
   const auto fullest_expert = std::ranges::max_element(mean) - mean.begin();
-  parts.note = "expert " + std::to_string(fullest_expert) + " has had " + num(at.value + 1) +
-               " times its fair share over " + steps_in_words(range.first, range.last) +
-               ", at most the last W = " + std::to_string(window) + " steps";
+  parts.note = fmt::format("expert {} has had {} times its fair share over {}, at most the last W = {} steps",
+                           fullest_expert, num(at.value + 1), steps_in_words(range.first, range.last), window);
   return parts;
 }
 
@@ -177,16 +178,16 @@ Parts load_entropy(const Context& at) {
 Parts dead_fraction(const Context& at) {
   const int experts = at.info().n_experts;
   if (experts < 1) return plain(at);
-  return {num(std::round(at.value * experts)) + " / " + std::to_string(experts),
-          "experts without a token in the last " + std::to_string(at.info().window) + " steps, of all experts"};
+  return {fmt::format("{} / {}", num(std::round(at.value * experts)), experts),
+          fmt::format("experts without a token in the last {} steps, of all experts", at.info().window)};
 }
 
 Parts score_entropy(const Context& at) {
   const double even = std::exp(at.value);
-  return {"ln(" + num(even) + ")", "a token's scores are spread as over " + decimal(even, 3) +
-                                       " experts of equal score (mean over tokens); K is " +
-                                       std::to_string(at.info().top_k) +
-                                       " of E = " + std::to_string(at.info().n_experts)};
+  return {
+      "ln(" + num(even) + ")",
+      fmt::format("a token's scores are spread as over {} experts of equal score (mean over tokens); K is {} of E = {}",
+                  decimal(even, 3), at.info().top_k, at.info().n_experts)};
 }
 
 Parts layer_loss(const Context& at, double RouterConfig::*coefficient, const std::string& factor) {
@@ -231,7 +232,7 @@ Parts dropped(const Context& at) {
 
 Parts share_of_tokens(const Context& at, const std::string& note) {
   if (at.tokens() <= 0) return plain(at);
-  return {num(std::round(at.value * at.tokens())) + " / " + std::to_string(at.tokens()), note};
+  return {fmt::format("{} / {}", num(std::round(at.value * at.tokens())), at.tokens()), note};
 }
 
 Parts flips(const Context& at) {
@@ -244,7 +245,7 @@ Parts changed_tokens(const Context& at) {
 
 Parts turned_experts(const Context& at) {
   const int experts = at.info().n_experts;
-  return {num(std::round(at.value * experts)) + " / " + std::to_string(experts),
+  return {fmt::format("{} / {}", num(std::round(at.value * experts)), experts),
           "experts whose bias moves in another direction, of all experts"};
 }
 

@@ -48,7 +48,7 @@ class HealthText {
     const FindingKindInfo& fault = finding_kind_info(lead.kind);
     if (!fault.of_one || !*fault.of_one || lead.layers.empty())
       return {lead.title + "," + begin_text + "." + limits(), lead.title + "."};
-    const std::string worst = "ayer " + std::to_string(facts_.layer);
+    const std::string worst = fmt::format("ayer {}", facts_.layer);
     std::string detail = facts_.fullest_share > 0 ? fullest() + in_window() : lead.brief;
     if (!detail.empty()) detail = ": " + detail + starved_experts_text();
     if (facts_.layers.size() == 1) {
@@ -56,8 +56,8 @@ class HealthText {
       return {head + begin_text + detail + "." + limits(), head + begin_text + ".", head + ".",
               "L" + worst + begin_text + "."};
     }
-    const std::string head = std::to_string(facts_.layers.size()) + " of " +
-                             std::to_string(history_.info().moe_layers.size()) + " MoE layers " + fault.of_many,
+    const std::string head = fmt::format("{} of {} MoE layers {}", facts_.layers.size(),
+                                         history_.info().moe_layers.size(), fault.of_many),
                       which = ". Worst: l" + worst;
     return {head + " (" + listed(facts_.layers) + ")" + which + "," + begin_text + detail + "." + limits(),
             head + which + "," + begin_text + detail + ".", head + which + "," + begin_text + ".", head + which + ".",
@@ -74,7 +74,7 @@ class HealthText {
   std::vector<std::string> forms_of_begun() const {
     const Finding& begun = *facts_.finding;
     const bool one = begun.experts.size() == 1;
-    const std::string layer = "Layer " + std::to_string(facts_.layer), begin_text = since_text(begun.steps.first);
+    const std::string layer = fmt::format("Layer {}", facts_.layer), begin_text = since_text(begun.steps.first);
     std::string head = layer + " has been uneven" + begin_text, figures = load_ ? fullest() + in_window() : "";
     std::int64_t needed = kUnevenSteps;
     const auto has_had = [&](const std::string& which) {
@@ -144,8 +144,7 @@ class HealthText {
       if (finding.ongoing && finding.kind == FindingKind::starved && finding.layers == lead.layers)
         starved = std::ranges::count_if(finding.experts, has_tokens);
     const auto text_on = [&](std::ptrdiff_t n, const char* what) {
-      return std::to_string(n) + " of " + std::to_string(history_.info().n_experts) + (n == 1 ? " gets " : " get ") +
-             what;
+      return fmt::format("{} of {}{}{}", n, history_.info().n_experts, n == 1 ? " gets " : " get ", what);
     };
     std::vector<std::string> texts;
     if (none > 0) texts.push_back(text_on(none, "none"));
@@ -176,7 +175,7 @@ class HealthText {
     const float max_vio = routers_.max_vio(facts_.layer);
     const std::string when = load_ ? in_window() : " at step " + grouped(routers_.last_step);
     if (max_vio <= 0) return {"All experts get their fair share" + when + ".", ""};
-    const std::string text = "Most uneven" + when + ": layer " + std::to_string(facts_.layer);
+    const std::string text = fmt::format("Most uneven{}: layer {}", when, facts_.layer);
     const std::string figures = load_ ? ", where " + fullest() : ", with a MaxVio of " + decimal(max_vio);
     return {text + figures + ".", text + "."};
   }

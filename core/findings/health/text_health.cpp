@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -74,15 +76,14 @@ TextFault fault_of(const LayerOfTexts& layer, int top_k) {
 std::string fullest_text(const LayerOfTexts& layer) {
   const std::int64_t silent = layer.silent();
   std::string text =
-      "expert " + std::to_string(layer.fullest()) + " gets " + decimal(layer.fullest_share()) + " times its fair share";
+      fmt::format("expert {} gets {} times its fair share", layer.fullest(), decimal(layer.fullest_share()));
   if (silent == 0) return text;
-  return text + " and " + std::to_string(silent) + " of " + std::to_string(layer.slots_E.size()) +
-         (silent == 1 ? " gets none" : " get none");
+  return fmt::format("{} and {} of {}{}", text, silent, layer.slots_E.size(), silent == 1 ? " gets none" : " get none");
 }
 
 void set_sentence(const std::string& texts, const std::vector<LayerOfTexts>& layers, const LayerOfTexts& worst,
                   Health& health) {
-  const std::string layer = "layer " + std::to_string(worst.layer), figures = ", where " + fullest_text(worst) + ".";
+  const std::string layer = fmt::format("layer {}", worst.layer), figures = ", where " + fullest_text(worst) + ".";
   std::string head = "no expert is dead, starved or far too full";
   if (worst.fault != TextFault::none) {
     const bool collapsed = worst.fault == TextFault::collapsed;
@@ -90,8 +91,7 @@ void set_sentence(const std::string& texts, const std::vector<LayerOfTexts>& lay
       return layer_of_texts.fault >= (collapsed ? TextFault::collapsed : TextFault::uneven);
     });
     const char* const words[] = {"are uneven", "is uneven", "have collapsed", "has collapsed"};
-    head = std::to_string(such) + " of " + std::to_string(layers.size()) + " MoE layers " +
-           words[2 * int{collapsed} + int{such == 1}];
+    head = fmt::format("{} of {} MoE layers {}", such, layers.size(), words[2 * int{collapsed} + int{such == 1}]);
   }
   const std::string which = worst.fault == TextFault::none ? " Most uneven: " : " Worst: ";
   health.sentence = texts + ": " + head + "." + which + layer + figures;
@@ -107,7 +107,7 @@ Health judge_texts(const History& history, std::optional<std::size_t> domain) {
   if (!domain && info.domains.size() == 1) domain = 0;
   std::string texts = "All texts";
   if (domain)
-    texts = *domain < info.domains.size() ? printable(info.domains[*domain]) : "Domain " + std::to_string(*domain);
+    texts = *domain < info.domains.size() ? printable(info.domains[*domain]) : fmt::format("Domain {}", *domain);
   std::vector<LayerOfTexts> layers = layers_of(history, domain);
   health.last_step = history.steps().last;
   if (layers.empty()) {

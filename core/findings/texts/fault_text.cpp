@@ -1,4 +1,6 @@
 // The sentences of findings on faults of a training program and of a gate.
+#include <fmt/core.h>
+
 #include <cmath>
 
 #include "core/files/text/words.h"
@@ -10,9 +12,10 @@ namespace {
 
 void describe_bias(const LayerFaults& faults, Finding& finding) {
   finding.title += ": the bias update rate is above 0, but the bias does not change";
-  finding.observation = "expert_bias has not changed in any digit for " + std::to_string(faults.stale_bias.windows) +
-                        " windows of " + faults.window_text + ". The bias update rate is " + decimal(faults.bias_rate) +
-                        ", and the fullest expert has " + decimal(1 + faults.max_vio, 2) + " times its fair share.";
+  finding.observation = fmt::format(
+      "expert_bias has not changed in any digit for {} windows of {}. The bias update rate is {}, and the fullest "
+      "expert has {} times its fair share.",
+      faults.stale_bias.windows, faults.window_text, decimal(faults.bias_rate), decimal(1 + faults.max_vio, 2));
   finding.meaning =
       "Possible causes: the update hook is not registered for this layer, the model was built again after the "
       "registration, or the bias is stored in BF16 and the update is rounded away.";
@@ -24,9 +27,10 @@ void describe_auxiliary(const LayerFaults& faults, Finding& finding) {
       absent ? ": the auxiliary loss is on, but its value is 0" : ": the auxiliary loss does not follow the load";
   const std::string by_counts =
       std::isnan(faults.aux_expected) ? "" : "; the layer's counts and scores give " + decimal(faults.aux_expected);
-  finding.observation = "Its value is " + decimal(faults.aux.value_or(0)) + by_counts + ". This has lasted for " +
-                        std::to_string(faults.flat_auxiliary.windows) + " windows of " + faults.window_text +
-                        ". The fullest expert has " + decimal(1 + faults.max_vio, 2) + " times its fair share.";
+  finding.observation = fmt::format(
+      "Its value is {}{}. This has lasted for {} windows of {}. The fullest expert has {} times its fair share.",
+      decimal(faults.aux.value_or(0)), by_counts, faults.flat_auxiliary.windows, faults.window_text,
+      decimal(1 + faults.max_vio, 2));
   finding.meaning = absent
                         ? "The loss is not computed or not added, so it cannot balance the router."
                         : "A loss that stays at its value for an even load has almost no gradient. A usual cause is a "
@@ -35,9 +39,10 @@ void describe_auxiliary(const LayerFaults& faults, Finding& finding) {
 
 void describe_constant_weights(const LayerFaults& faults, Finding& finding) {
   finding.title += ": no mixing weight depends on the scores";
-  finding.observation = "In " + std::to_string(faults.constant_weights.windows) + " windows of " + faults.window_text +
-                        " the share of each expert in the mixing weights equalled its share in the slots to six "
-                        "digits, as if all slots had the same weight.";
+  finding.observation = fmt::format(
+      "In {} windows of {} the share of each expert in the mixing weights equalled its share in the slots to six "
+      "digits, as if all slots had the same weight.",
+      faults.constant_weights.windows, faults.window_text);
   finding.meaning =
       "If the mixing weights do not depend on the scores, the gate gets no gradient from the cross-entropy. With one "
       "expert per token a normalised weight is always 1: do not normalise it.";
@@ -54,7 +59,7 @@ void describe_counted_twice(const LayerFaults& faults, Finding& finding) {
 }
 
 void describe_excess(const LayerFaults& faults, Finding& finding) {
-  finding.title += ": " + std::to_string(finding.experts.size()) + " experts have the same excess load";
+  finding.title += fmt::format(": {} experts have the same excess load", finding.experts.size());
   finding.observation = "Experts " + listed(finding.experts) + ", as many as top_k, have nearly the same load, " +
                         decimal(faults.excess, 2) +
                         " times the fair share above the mean of the others. No other expert has a similar load.";
@@ -109,10 +114,11 @@ void describe_contradiction(const GateFaults& faults, Finding& finding) {
   const bool favoured = worst.strong > 0;
   finding.title += favoured ? ": the bias holds back an expert that the gate favours"
                             : ": the bias gives tokens to an expert that the gate ignores";
-  finding.observation = "Expert " + std::to_string(experts.front()) + " has " + decimal(worst.share, 2) +
-                        " times its fair share of the tokens at a bias " + decimal(std::fabs(worst.bias), 2) +
-                        (favoured ? " below" : " above") + " the layer's mean, and its mean mixing weight is " +
-                        decimal(worst.weight, 2) + " times the average";
+  finding.observation = fmt::format(
+      "Expert {} has {} times its fair share of the tokens at a bias {}{} the layer's mean, and its mean mixing weight "
+      "is {} times the average",
+      experts.front(), decimal(worst.share, 2), decimal(std::fabs(worst.bias), 2), favoured ? " below" : " above",
+      decimal(worst.weight, 2));
   if (experts.size() > 1) finding.observation += "; the same holds for " + listed(std::span(experts).subspan(1));
   finding.observation += ".";
   finding.meaning = favoured

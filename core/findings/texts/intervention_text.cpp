@@ -1,4 +1,6 @@
 // The sentences of interventions.
+#include <fmt/core.h>
+
 #include <array>
 
 #include "core/files/text/words.h"
@@ -78,8 +80,8 @@ std::string causes_text(const Causes& causes) {
     text +=
         " router.killed_experts has switched off " + counted(causes.killed, "expert", "experts") + " of this layer.";
   for (const Causes::ChosenBias& bias : causes.biases)
-    text += " The bias of expert " + std::to_string(bias.expert) + (bias.is_pinned ? " is held at " : " began at ") +
-            bias.value + (bias.is_pinned ? " (router.pinned_bias)." : " (router.initial_bias).");
+    text += fmt::format(" The bias of expert {}{}{}{}", bias.expert, bias.is_pinned ? " is held at " : " began at ",
+                        bias.value, bias.is_pinned ? " (router.pinned_bias)." : " (router.initial_bias).");
   if (causes.is_frozen) text += " The gates and expert_bias are frozen (router.frozen).";
   if (causes.is_forced) text += " Experts are chosen in turn (router.force_balance), whatever the scores are.";
   if (causes.gate_noise > 0)

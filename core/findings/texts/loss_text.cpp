@@ -1,4 +1,6 @@
 // The sentences of findings on the loss and the gradient norm.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 
@@ -93,11 +95,11 @@ void LossWatch::describe_unlogged(Finding& finding) const {
 void GradientWatch::describe_grown(Finding& finding) const {
   finding.title = "The gradient norm grew " + grouped(static_cast<std::int64_t>(grown())) + "-fold";
   finding.brief = finding.title + " since step " + axis_->name(low_until_);
-  finding.observation = "The median of its newest " + std::to_string(kNormsOfMedian) + " values is " +
-                        decimal(median_, 3) + "; over as many values up to step " + axis_->name(lowest_step_) +
-                        " it was " + decimal(lowest_, 3) + ", the lowest of the run. It has been more than " +
-                        grouped(static_cast<std::int64_t>(kGrownGradient)) + " times this value since step " +
-                        axis_->name(grows_since_) + ".";
+  finding.observation = fmt::format(
+      "The median of its newest {} values is {}; over as many values up to step {} it was {}, the lowest of the run. "
+      "It has been more than {} times this value since step {}.",
+      kNormsOfMedian, decimal(median_, 3), axis_->name(lowest_step_), decimal(lowest_, 3),
+      grouped(static_cast<std::int64_t>(kGrownGradient)), axis_->name(grows_since_));
   finding.meaning =
       "Weights or activations grow without limit: a learning rate that is too high, layers without normalization or "
       "number formats that clip can cause it. Clipping keeps the update small, but its direction is then decided by "
@@ -106,10 +108,10 @@ void GradientWatch::describe_grown(Finding& finding) const {
 
 void GradientWatch::describe_spikes(Finding& finding) const {
   finding.title = "The gradient norm has spikes";
-  finding.observation =
-      counted(std::ssize(spikes_), "value", "values") + " of the newest " + grouped(std::min(read_, kSpikesAmong)) +
-      " " + (spikes_.size() == 1 ? "is" : "are") + " above " + decimal(kGradientSpike) + " times the median of the " +
-      std::to_string(kNormsOfMedian) + " values before, the last at step " + axis_->name(spikes_.back().step) + ".";
+  finding.observation = fmt::format(
+      "{} of the newest {} {} above {} times the median of the {} values before, the last at step {}.",
+      counted(std::ssize(spikes_), "value", "values"), grouped(std::min(read_, kSpikesAmong)),
+      spikes_.size() == 1 ? "is" : "are", decimal(kGradientSpike), kNormsOfMedian, axis_->name(spikes_.back().step));
   finding.meaning =
       "Clipping limits the effect of a spike, but the moments of the optimizer keep it for many steps. Repeated spikes "
       "often come before a spike of the loss.";

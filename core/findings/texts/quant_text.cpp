@@ -1,4 +1,6 @@
 // The sentences of findings on quantized operands.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -60,8 +62,8 @@ std::string worst_of(const QuantFault& fault) {
 void describe(const QuantFault& fault, Finding& finding) {
   const QuantFrame& worst = fault.worst;
   const std::string format = worst.format.name, what = std::string(" of ") + operand_name(worst.operand);
-  const std::string place = (worst.layer < 0 ? "" : "Layer " + std::to_string(worst.layer) + ", ") +
-                            tensor_name(worst) + " in " + format + ": ";
+  const std::string place =
+      (worst.layer < 0 ? "" : fmt::format("Layer {}, ", worst.layer)) + tensor_name(worst) + " in " + format + ": ";
   const std::string other_places = worst_of(fault), underflow = percent(worst.underflow),
                     sqnr = decimal(worst.sqnr_db, 3);
   if (finding.kind == FindingKind::underflow) {

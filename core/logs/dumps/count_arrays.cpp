@@ -1,5 +1,7 @@
 #include "core/logs/dumps/count_arrays.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -87,7 +89,7 @@ CountAxis CountAxes::only_axis(std::size_t extent, bool by_layer) {
     return CountAxis::step_and_layer;
   }
   const std::string rows = std::to_string(extent);
-  if (stated > 1) fail(shown_ + " has " + rows + " rows, which is no multiple of --layers " + std::to_string(stated));
+  if (stated > 1) fail(fmt::format("{} has {} rows, which is no multiple of --layers {}", shown_, rows, stated));
   throw AmbiguousRouting(path_ + ": the " + rows + " rows of " + shown_ + " may be " + rows +
                          " layers of one total (--layers " + rows + ") or " + rows +
                          " steps of one layer (--layers 1); the number of layers decides");
@@ -132,8 +134,7 @@ CountAxes::CountAxes(const std::string& path, const CountGroup& group, const Rou
     const std::size_t layers = stated_.layers;
     const bool layers_first = layers == extents[used[0]] && layers != extents[used[1]];
     if (layers > 0 && layers != extents[used[1]] && !layers_first)
-      fail(shown_ + " has " + std::to_string(extents[used[1]]) + " layers, not " + std::to_string(layers) +
-           " (--layers)");
+      fail(fmt::format("{} has {} layers, not {} (--layers)", shown_, extents[used[1]], layers));
     axes_[used[0]] = layers_first ? CountAxis::layer : CountAxis::step;
     axes_[used[1]] = layers_first ? CountAxis::step : CountAxis::layer;
   }
@@ -203,8 +204,8 @@ std::vector<std::vector<int>> experts_of_copies(const std::string& path, const s
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (i % map.shape.back() == 0) experts.emplace_back();
       if (!(values[i] >= 0 && values[i] < kMaxImportedExperts))
-        throw std::runtime_error(path + ": '" + printable(map.name) + "' has the expert " + std::to_string(values[i]) +
-                                 ", which is out of range");
+        throw std::runtime_error(
+            fmt::format("{}: '{}' has the expert {}, which is out of range", path, printable(map.name), values[i]));
       experts.back().push_back(static_cast<int>(values[i]));
     }
     return experts;
@@ -236,7 +237,7 @@ void add_run(const std::string& path, const std::vector<CountArray>& arrays, con
   if (!counts.build(std::move(info), options, row, imported)) return;
   std::vector<std::string>& remarks = imported.remarks;
   remarks.push_back("'" + printable(first.name) + "' " + shape_text(first.shape) +
-                    (group.size() > 1 ? " and " + std::to_string(group.size() - 1) + " more" : std::string()) +
+                    (group.size() > 1 ? fmt::format(" and {} more", group.size() - 1) : std::string()) +
                     " read as counts by " + axes.text());
   if (!experts.empty()) remarks.push_back("copies of experts are summed, by physical_to_logical_map");
   if (std::ranges::any_of(group, [](const NamedCounts& array) { return array.name.rank >= 0; }))

@@ -1,5 +1,7 @@
 #include "core/logs/dumps/expert_counts.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -33,9 +35,9 @@ std::string place_text(const std::string& name, std::span<const std::size_t> pla
 
 std::vector<std::uint32_t>& ExpertCounts::counts_at(std::int64_t step, int layer, std::size_t experts) {
   if (layer < 0 || layer > kLastImportedLayer)
-    throw std::runtime_error(source_ + ": layer " + std::to_string(layer) + " is out of range");
+    throw std::runtime_error(fmt::format("{}: layer {} is out of range", source_, layer));
   if (experts > kMaxImportedExperts)
-    throw std::runtime_error(source_ + ": " + std::to_string(experts) + " experts are more than can be shown");
+    throw std::runtime_error(fmt::format("{}: {} experts are more than can be shown", source_, experts));
   Layers& layers = steps_[step];
   const auto [found, is_new] = layers.try_emplace(layer);
   const std::size_t before = found->second.size();
@@ -77,7 +79,7 @@ void ExpertCounts::add_to(std::uint32_t& sum, double count, const std::string& p
 void ExpertCounts::add(std::int64_t step, int layer, std::span<const double> counts_E, const std::string& place) {
   std::vector<std::uint32_t>& counts = counts_at(step, layer, counts_E.size());
   for (std::size_t e = 0; e < counts_E.size(); ++e)
-    add_to(counts[e], counts_E[e], place + ", expert " + std::to_string(e) + ",");
+    add_to(counts[e], counts_E[e], fmt::format("{}, expert {},", place, e));
 }
 
 void ExpertCounts::add_one(std::int64_t step, int layer, int expert, double count, const std::string& place) {
@@ -130,11 +132,12 @@ int ExpertCounts::top_k_of(const RoutedShape& stated, std::vector<std::string>& 
     return 0;
   }
   if (top_k > experts_)
-    throw std::runtime_error(source_ + ": top_k is " + std::to_string(top_k) + ", but a layer has " +
-                             std::to_string(experts_) + " experts");
+    throw std::runtime_error(fmt::format("{}: top_k is {}, but a layer has {} experts", source_, top_k, experts_));
   if (!sums_are_multiples_of(top_k))
-    remarks.push_back("the counts of a layer do not add up to a multiple of top_k = " + std::to_string(top_k) +
-                      ": were tokens dropped, or is top_k another number (--top-k)?");
+    remarks.push_back(
+        fmt::format("the counts of a layer do not add up to a multiple of top_k = {}: were tokens dropped, or is top_k "
+                    "another number (--top-k)?",
+                    top_k));
   return top_k;
 }
 
@@ -149,7 +152,7 @@ bool ExpertCounts::build(RunInfo info, const ImportOptions& options, AccountRow 
   std::size_t entries = 0;
   for (const auto& [step, layers] : steps_)
     for (const auto& [layer, counts] : layers) entries += counts.size();
-  check_run_size(info, steps_.size(), entries, "Its highest layer is " + std::to_string(info.moe_layers.back()));
+  check_run_size(info, steps_.size(), entries, fmt::format("Its highest layer is {}", info.moe_layers.back()));
   ImportOptions of_run = options;
   of_run.routed = {.experts = options.routed.experts};  // layers without a token are no MoE layers
   ImportedRun run(std::move(info), of_run);

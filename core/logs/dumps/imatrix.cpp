@@ -1,5 +1,7 @@
 #include "core/logs/dumps/imatrix.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -27,7 +29,7 @@ class GgufFile {
   explicit GgufFile(const std::string& path) : file_(path) {
     skip(4);  // the magic
     const auto version = number<std::uint32_t>();
-    if (version != 2 && version != 3) fail("is GGUF of version " + std::to_string(version) + "; allowed: 2, 3");
+    if (version != 2 && version != 3) fail(fmt::format("is GGUF of version {}; allowed: 2, 3", version));
     n_tensors_ = number<std::uint64_t>();
     keys_left_ = number<std::uint64_t>();
   }
@@ -50,7 +52,7 @@ class GgufFile {
   }
   std::string text() {
     const auto length = number<std::uint64_t>();
-    if (length > kLongestGgufText) fail("has a text of " + std::to_string(length) + " bytes");
+    if (length > kLongestGgufText) fail(fmt::format("has a text of {} bytes", length));
     skip(length);
     return file_.copied(at_ - length, length);
   }
@@ -70,7 +72,7 @@ class GgufFile {
 void GgufFile::pass_value(std::uint32_t type, int depth) {
   constexpr std::uint64_t kBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
   if (type >= std::size(kBytes) || depth > kMaxNestedArrays)
-    fail("has a value of type " + std::to_string(type) + ", which GGUF does not have");
+    fail(fmt::format("has a value of type {}, which GGUF does not have", type));
   if (type == kText) return skip(number<std::uint64_t>());
   if (type != kArray) return skip(kBytes[type]);
   const auto element_type = number<std::uint32_t>();
@@ -99,13 +101,13 @@ const std::vector<TensorView>& GgufFile::tensors() {
   for (std::uint64_t i = 0; i < n_tensors_; ++i) {
     TensorView tensor{text(), kOtherType, {}, {}};
     const auto dimensions = number<std::uint32_t>();
-    if (dimensions > 4) fail("'" + printable(tensor.name) + "' has " + std::to_string(dimensions) + " dimensions");
+    if (dimensions > 4) fail(fmt::format("'{}' has {} dimensions", printable(tensor.name), dimensions));
     for (std::uint32_t d = 0; d < dimensions; ++d) tensor.shape.push_back(number<std::uint64_t>());
     if (number<std::uint32_t>() == 0) tensor.dtype = DType::f32;
     offsets.push_back(number<std::uint64_t>());
     file_.add(std::move(tensor));
   }
-  if (alignment_ == 0 || alignment_ > 65536) fail("has an alignment of " + std::to_string(alignment_));
+  if (alignment_ == 0 || alignment_ > 65536) fail(fmt::format("has an alignment of {}", alignment_));
   const std::uint64_t data_at = std::min<std::uint64_t>((at_ + alignment_ - 1) / alignment_ * alignment_, file_.bytes);
   const std::span<const std::byte> data = std::span(file_.data, file_.bytes).subspan(data_at);
   for (std::uint64_t i = 0; i < n_tensors_; ++i)
@@ -148,9 +150,9 @@ Imported import_imatrix(const std::string& path, const ImportOptions& options) {
     if (tensor.name.find("_exps.") == std::string::npos) {
       if (values.size() == 1) highest_total = std::max(highest_total, values[0]);
     } else if (counts_of_layers.try_emplace(layer, values).first->second != values) {
-      imported.remarks.push_back("'" + printable(tensor.name) +
-                                 "' has other counts than the tensors before it in layer " + std::to_string(layer) +
-                                 ", which are shown");
+      imported.remarks.push_back(
+          fmt::format("'{}' has other counts than the tensors before it in layer {}, which are shown",
+                      printable(tensor.name), layer));
     }
   }
   if (counts_of_layers.empty())
@@ -158,7 +160,7 @@ Imported import_imatrix(const std::string& path, const ImportOptions& options) {
   ExpertCounts counts(path);
   for (const auto& [layer, values] : counts_of_layers)
     counts.add(0, layer, std::vector<double>(values.begin(), values.end()),
-               "the importance matrix of layer " + std::to_string(layer));
+               fmt::format("the importance matrix of layer {}", layer));
   const auto tokens = static_cast<std::int64_t>(std::min(highest_total, 1e15f));
   const std::int64_t slots = counts.highest_sum();
   const bool every_token = tokens > 0 && slots > 0 && slots % tokens == 0 && counts.sums_are_multiples_of(tokens);

@@ -1,5 +1,7 @@
 #include "core/logs/dumps/import_expert_counts.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -120,8 +122,7 @@ std::string named_place(const nlohmann::json& object) {
   if (!object.is_object()) return place;
   for (const auto& [key, member] : object.items())
     if (is_place(key, member))
-      place += (place.empty() ? "" : ".") + std::string(place_named(key)) + '.' +
-               std::to_string(member.get<std::uint64_t>());
+      place += fmt::format("{}{}.{}", place.empty() ? "" : ".", place_named(key), member.get<std::uint64_t>());
   return place;
 }
 
@@ -264,7 +265,7 @@ Imported import_statistics_folder(const std::string& path, const ImportOptions& 
   }
   Imported imported = runs_of_counts(path, arrays, settings_beside(path), options);
   imported.remarks.push_back(copies ? "all ranks counted the same tokens: one rank is read"
-                                    : "counts of " + std::to_string(ranks.size()) + " ranks are summed");
+                                    : fmt::format("counts of {} ranks are summed", ranks.size()));
   return imported;
 }
 

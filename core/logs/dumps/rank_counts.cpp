@@ -1,5 +1,7 @@
 #include "core/logs/dumps/rank_counts.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -130,8 +132,8 @@ std::size_t RankCounts::experts_of_rank() const {
     for (const auto& [rank, microbatches] : ranks) {
       const std::size_t experts_here = microbatches.front().size();
       if (experts != 0 && experts_here != experts)
-        fail("rank " + std::to_string(rank) + " has " + std::to_string(experts_here) + " experts at iteration " +
-             std::to_string(place.first) + ", other ranks have " + std::to_string(experts));
+        fail(fmt::format("rank {} has {} experts at iteration {}, other ranks have {}", rank, experts_here, place.first,
+                         experts));
       experts = experts_here;
     }
   return experts;
@@ -174,7 +176,7 @@ bool RankCounts::have_equal_sums(std::size_t ranks, std::size_t group) const {
       std::size_t in_group = 0;
       std::int64_t sum = 0;
       for (const auto& [rank, microbatches] : of_ranks) {
-        if (m >= microbatches.size()) fail("rank " + std::to_string(rank) + " has fewer microbatches than others");
+        if (m >= microbatches.size()) fail(fmt::format("rank {} has fewer microbatches than others", rank));
         sum += sum_of(microbatches[m]);
         if (++in_group % group == 0) sums.insert(std::exchange(sum, 0));
       }
@@ -187,16 +189,16 @@ bool RankCounts::have_equal_sums(std::size_t ranks, std::size_t group) const {
 std::size_t RankCounts::ranks_of_group(std::size_t ranks, std::size_t local, std::size_t stated) const {
   if (stated > 0) {
     if (stated % local != 0 || ranks % (stated / local) != 0)
-      fail("has " + std::to_string(ranks) + " ranks with " + std::to_string(local) +
-           " experts each, which does not fit --experts " + std::to_string(stated));
+      fail(fmt::format("has {} ranks with {} experts each, which does not fit --experts {}", ranks, local, stated));
     return stated / local;
   }
   if (ranks == 1) return 1;
   for (std::size_t group = 1; group <= ranks && is_uneven(); ++group)
     if (ranks % group == 0 && have_equal_sums(ranks, group)) return group;
-  throw AmbiguousRouting(path_ + ": " + std::to_string(ranks) + " ranks have " + std::to_string(local) +
-                         " experts each; how many of them are a group of expert parallelism is not in the files: "
-                         "--experts states the number of experts of a layer");
+  throw AmbiguousRouting(
+      fmt::format("{}: {} ranks have {} experts each; how many of them are a group of expert parallelism is not in the "
+                  "files: --experts states the number of experts of a layer",
+                  path_, ranks, local));
 }
 
 std::map<BlockLayer, int> RankCounts::layer_numbers() const {
@@ -225,7 +227,7 @@ void RankCounts::build(const ImportOptions& options, Imported& imported) {
     std::size_t i = 0;
     for (const auto& [rank, microbatches] : ranks) {
       const std::size_t first = i++ % group * local;
-      const std::string place = "rank " + std::to_string(rank) + ", iteration " + std::to_string(layer.first);
+      const std::string place = fmt::format("rank {}, iteration {}", rank, layer.first);
       for (const auto& counts : microbatches)
         for (std::size_t e = 0; e < counts.size(); ++e)
           sums.add_one(layer.first, numbers.at(layer.second), to_int(first + e), counts[e], place);
@@ -233,13 +235,13 @@ void RankCounts::build(const ImportOptions& options, Imported& imported) {
   }
   if (sums.empty()) fail("has no line with all ranks");
   for (const auto& [ranks, group] : group_sizes)
-    remarks.push_back(counted(ranks, "rank", "ranks") + " in groups of " + std::to_string(group) + ", " +
-                      std::to_string(group * local) + " experts");
+    remarks.push_back(
+        fmt::format("{} in groups of {}, {} experts", counted(ranks, "rank", "ranks"), group, group * local));
   for (const auto& [layer, number] : numbers)
     if (layer.mtp)
-      remarks.push_back("layer " + std::to_string(layer.layer) + " of the prediction block " +
-                        std::to_string(layer.block) + " is shown as layer " + std::to_string(number));
-  for (const std::int64_t step : restarts_) remarks.push_back("continues from step " + std::to_string(step));
+      remarks.push_back(
+          fmt::format("layer {} of the prediction block {} is shown as layer {}", layer.layer, layer.block, number));
+  for (const std::int64_t step : restarts_) remarks.push_back(fmt::format("continues from step {}", step));
   sums.build(info_of_run(path_, options), options, row_of_counts("tpe", 1, Certainty::known_program), imported);
 }
 
@@ -283,8 +285,8 @@ Imported import_rank_counts(const std::string& path, const ImportOptions& option
   if (counts.empty()) throw std::runtime_error(path + ": has no line of counts" + imported.bad.first_reason());
   const int last_rank = rank_of(files.back());
   if (last_rank + 1 != std::ssize(files))
-    throw std::runtime_error(path + ": has the files of " + std::to_string(files.size()) + " ranks up to rank " +
-                             std::to_string(last_rank) + "; some are missing");
+    throw std::runtime_error(
+        fmt::format("{}: has the files of {} ranks up to rank {}; some are missing", path, files.size(), last_rank));
   counts.build(options, imported);
   return imported;
 }

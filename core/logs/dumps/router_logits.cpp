@@ -1,5 +1,7 @@
 #include "core/logs/dumps/router_logits.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -51,7 +53,7 @@ void LogitReader::add(const TensorView& tensor, std::size_t first, std::size_t c
     refuse(file_.path(), "'" + printable(tensor.name) + "' has " + what);
   };
   const std::size_t experts = tensor.shape.back();
-  if (experts < top_k_) fail(std::to_string(experts) + " experts, but --top-k is " + std::to_string(top_k_));
+  if (experts < top_k_) fail(fmt::format("{} experts, but --top-k is {}", experts, top_k_));
   if (experts > kMaxImportedExperts || layer > kLastImportedLayer) fail("more experts or layers than can be shown");
   tokens_.expect_experts(to_int(experts));
   const std::size_t at_once = std::max<std::size_t>(1, kLogitsAtOnce / experts);
@@ -62,7 +64,7 @@ void LogitReader::add(const TensorView& tensor, std::size_t first, std::size_t c
       logits = tensor.floats((first + token) * experts, std::min(at_once, count - token) * experts);
     const auto logits_E = std::span(logits).subspan(token % at_once * experts, experts);
     if (std::ranges::any_of(logits_E, [](float logit) { return std::isnan(logit); }))
-      fail("a NaN at token " + std::to_string(token));
+      fail(fmt::format("a NaN at token {}", token));
     std::iota(order.begin(), order.end(), 0);
     const auto last_chosen = order.begin() + top_k_;
     std::ranges::partial_sort(order, last_chosen,
@@ -117,9 +119,10 @@ Imported import_router_logits(const TensorFile& file, const ImportOptions& optio
   if (options.routed.experts > 0) reader.tokens().expect_experts(options.routed.experts);
   imported.runs.push_back(reader.tokens().build(info_of_run(file.path(), options), options));
   imported.routes = reader.tokens().rows();
-  imported.remarks.push_back("each token is taken to get the " + std::to_string(options.routed.top_k) +
-                             " experts with the largest logits; a router with expert_bias or groups of experts chooses "
-                             "otherwise");
+  imported.remarks.push_back(
+      fmt::format("each token is taken to get the {} experts with the largest logits; a router with expert_bias or "
+                  "groups of experts chooses otherwise",
+                  options.routed.top_k));
   if (!other_names.empty()) imported.remarks.push_back(not_shown_text(other_names));
   return imported;
 }

@@ -1,5 +1,7 @@
 #include "core/logs/events/expert_buckets.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <cstddef>
 #include <numeric>
@@ -36,9 +38,10 @@ std::vector<double> counts_of(const std::vector<ExpertBucket>& buckets) {
   }
   const double tokens = std::accumulate(counts.begin(), counts.end(), 0.0);
   if (tokens < kMinTokensOfAnExpert * counts.size())
-    throw Unreadable("histogram: of " + shortest(tokens) + " values up to " + std::to_string(counts.size() - 1) +
-                     ": too few for numbers of experts; it seems to be of the loads, and does not say which expert has "
-                     "which load. Log the loads as a list");
+    throw Unreadable(
+        fmt::format("histogram: of {} values up to {}: too few for numbers of experts; it seems to be of the loads, "
+                    "and does not say which expert has which load. Log the loads as a list",
+                    shortest(tokens), counts.size() - 1));
   return counts;
 }
 

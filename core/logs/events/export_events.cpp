@@ -1,5 +1,7 @@
 #include "core/logs/events/export_events.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -37,7 +39,7 @@ std::vector<Series> all_series(const History& history) {
     const std::string key = metric_info(metric).key;
     series.push_back({metric, kWholeRun, key});
     for (int layer = 0; layer < info.n_layers; ++layer)
-      series.push_back({metric, layer, key + "/layer_" + std::to_string(layer)});
+      series.push_back({metric, layer, fmt::format("{}/layer_{}", key, layer)});
   }
   // Series without any value are left out.
   const StepRange all = history.steps();
@@ -100,7 +102,7 @@ std::vector<std::string> event_folders(const std::string& parent, std::span<cons
       return !taken_names.contains(in_lower_case(name)) &&
              !(keep_earlier && !exported_events(in(parent, name)).empty());
     };
-    for (int number = 2; !is_free(); ++number) name = safe + "-" + std::to_string(number);
+    for (int number = 2; !is_free(); ++number) name = fmt::format("{}-{}", safe, number);
     taken_names.insert(in_lower_case(name));
     folders.push_back(in(parent, name));
   }
@@ -120,8 +122,8 @@ std::string export_events(const History& history, const std::string& folder, dou
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw std::runtime_error(folder + ": cannot make the folder: " + error.message());
-  const std::string path = in(
-      folder, std::string(kOwnBeginning) + std::to_string(static_cast<std::int64_t>(start)) + std::string(kOwnEnding));
+  const std::string path =
+      in(folder, fmt::format("{}{}{}", kOwnBeginning, static_cast<std::int64_t>(start), kOwnEnding));
 
   EventWriter writer(path);
   const std::vector<Series> series = all_series(history);

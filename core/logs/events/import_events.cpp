@@ -1,5 +1,7 @@
 #include "core/logs/events/import_events.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -58,7 +60,7 @@ std::vector<std::size_t> shape_of(const pb::Tensor& tensor) {
 std::vector<double> values_of(const pb::Tensor& tensor, std::size_t elements) {
   const auto* type = std::ranges::find(kTensorTypes, tensor.dtype(), &std::pair<int, DType>::first);
   if (type == std::end(kTensorTypes))
-    throw Unreadable("tensor: of type " + std::to_string(tensor.dtype()) + ", which is not read");
+    throw Unreadable(fmt::format("tensor: of type {}, which is not read", tensor.dtype()));
   const bool raw = !tensor.tensor_content().empty();
   std::vector<double> values;
   if (raw) values = doubles_in(std::as_bytes(std::span(tensor.tensor_content())), type->second);
@@ -207,8 +209,7 @@ void EventReader::set_tensor(const pb::Tensor& tensor, const std::string& plugin
   }
   std::erase(shape, std::size_t{1});
   to.is_list = !shape.empty();
-  if (shape.size() > 2)
-    throw Unreadable("a tensor of " + std::to_string(shape.size()) + " dimensions, not layers by experts");
+  if (shape.size() > 2) throw Unreadable(fmt::format("a tensor of {} dimensions, not layers by experts", shape.size()));
   if (shape.size() == 2) to.rows.assign(shape[0], shape[1]);
 }
 

@@ -1,5 +1,7 @@
 #include "core/logs/events/import_wandb.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -341,8 +343,8 @@ class WandbRun {
     run.stated.info.source = files_.front();
     WandbRows rows(*runs_, run, head_);
     if (files_.size() > 1)
-      run.note("The run has " + std::to_string(files_.size()) + " parts, of which the first is " +
-               fs::path(files_.front()).parent_path().filename().string());
+      run.note(fmt::format("The run has {} parts, of which the first is {}", files_.size(),
+                           fs::path(files_.front()).parent_path().filename().string()));
     const bool is_whole = read(runs_->context().bad, 0.5, progress,
                                [&](const wandb::Record& record, std::size_t size) { rows.take(record, size); });
     if (is_whole) runs_->end(run);

@@ -1,5 +1,7 @@
 #include "core/logs/lines/frame_json.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -197,7 +199,7 @@ class RowFromJson {
     const char* const of_what = size_name(extent.columns == Size::one ? extent.rows : Size::one);
     values = to_floats(list, key, size, of_what);
     if (values.size() != size)  // to_floats() takes a list of any size for size 0
-      throw Unreadable(std::string(key) + ": " + std::to_string(values.size()) + ' ' + of_what + ", not 0");
+      throw Unreadable(fmt::format("{}: {} {}, not 0", key, values.size(), of_what));
   }
   void read(JsonValue list, std::vector<std::uint32_t>& counts, const char* key, Extent extent) {
     if (extent.rows == Size::byte_values)
@@ -214,8 +216,7 @@ class RowFromJson {
     counts = matrix<Count>(list, key, sizes_[extent.rows], sizes_[extent.columns]);
     if constexpr (std::is_same_v<Count, std::uint16_t>)
       for (const std::size_t expert : counts)
-        if (expert >= sizes_[Size::experts])
-          throw Unreadable(std::string(key) + ": there is no expert " + std::to_string(expert));
+        if (expert >= sizes_[Size::experts]) throw Unreadable(fmt::format("{}: there is no expert {}", key, expert));
   }
   void read_by_byte(JsonValue bytes, std::vector<std::uint32_t>& counts, const char* key, std::size_t columns) {
     const JsonFields by_name = fields_of(bytes, key);

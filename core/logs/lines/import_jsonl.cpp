@@ -1,5 +1,7 @@
 #include "core/logs/lines/import_jsonl.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -40,7 +42,7 @@ void LineSplitter::add_part(std::string_view piece) {
 
 void LineSplitter::finish(LogReader& reader) {
   if (too_long_)
-    reader.refuse_line("longer than " + std::to_string(kLongestLine >> 20) + " MB");
+    reader.refuse_line(fmt::format("longer than {} MB", kLongestLine >> 20));
   else if (!part_is_read_)
     reader.read_line(part_);
   part_.clear();

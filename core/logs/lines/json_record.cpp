@@ -1,11 +1,14 @@
 #include "core/logs/lines/json_record.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 
 #include "core/files/text/json_text.h"
+#include "core/files/text/words.h"
 #include "core/frame/figures.h"
 #include "core/logs/lines/frame_json.h"
 #include "core/logs/lines/printed_number.h"
@@ -145,8 +148,8 @@ bool JsonRecords::add_objects(std::string_view name, JsonList list, int depth, L
     const JsonFields object = fields_of(entry, "");
     Label label = label_of(name, object);
     std::string whole = std::string(name) + '.';
-    if (label.layer >= 0) whole += "layer" + std::to_string(label.layer) + '.';
-    if (label.expert >= 0) whole += "expert" + std::to_string(label.expert) + '.';
+    if (label.layer >= 0) whole += fmt::format("layer{}.", label.layer);
+    if (label.expert >= 0) whole += fmt::format("expert{}.", label.expert);
     if (label.layer < 0 && label.expert < 0)
       whole += (label.name.empty() ? std::to_string(position) : label.name) + '.';
     for (const JsonFields::Field& field : object)
@@ -327,7 +330,7 @@ LogRecord JsonRecords::record_of(const JsonFields& json, std::int64_t place, std
   if (const JsonValue* layer = member(json, {"layer"}); layer && label.layer < 0 && !json.find("routers"))
     record.layer = to_index(*layer, "layer", 0, kLastImportedLayer);  // refuses it
   // Values of one expert have the same names as in a list of objects by expert.
-  const std::string of_expert = label.expert < 0 ? std::string() : "expert" + std::to_string(label.expert) + '.';
+  const std::string of_expert = label.expert < 0 ? std::string() : fmt::format("expert{}.", label.expert);
   std::vector<JsonFields::Field> own_fields;
   bool has_own = false;
   for (const JsonFields::Field& field : json) {

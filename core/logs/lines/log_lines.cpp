@@ -1,5 +1,7 @@
 #include "core/logs/lines/log_lines.h"
 
+#include <fmt/core.h>
+
 #include <string>
 
 #include "core/files/input_file.h"
@@ -29,7 +31,7 @@ bool take_lines(const std::vector<std::filesystem::path>& files, std::size_t lon
       }
       if (line.empty()) continue;
       try {
-        if (line.size() > longest) throw Unreadable("longer than " + std::to_string(longest) + " bytes");
+        if (line.size() > longest) throw Unreadable(fmt::format("longer than {} bytes", longest));
         take(line);
       } catch (const Unreadable& unreadable) {
         imported.bad.add(imported.lines, unreadable.what());

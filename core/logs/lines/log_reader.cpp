@@ -1,5 +1,7 @@
 #include "core/logs/lines/log_reader.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -157,8 +159,7 @@ bool LogReader::goes_on_from(const LogReader& earlier) const {
 std::vector<std::string> LogReader::remarks() const {
   std::vector<std::string> of_text;
   if (form_ == Form::text) {
-    of_text.push_back("read as printed lines: " + std::to_string(lines_of_text_) + " of " + std::to_string(lines_) +
-                      " have figures of a step");
+    of_text.push_back(fmt::format("read as printed lines: {} of {} have figures of a step", lines_of_text_, lines_));
     if (text_.of_other_ranks() > 0)
       of_text.push_back("left out: " + counted(text_.of_other_ranks(), "line", "lines") + " of other ranks");
     if (text_.is_numbered())

@@ -1,5 +1,7 @@
 #include "core/logs/lines/printed_pairs.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 
@@ -168,7 +170,7 @@ std::string take_lists(std::string_view text, std::vector<PrintedPair>& pairs) {
     const bool has_name =
         !before.empty() && (is_letter(before.back()) || before.ends_with(':') || before.ends_with('='));
     std::string name = has_name ? name_before(before) : std::string();
-    if (name.empty()) name = "unnamed list " + std::to_string(++unnamed);
+    if (name.empty()) name = fmt::format("unnamed list {}", ++unnamed);
     pairs.push_back({std::move(name), std::string(list), std::move(value), {}, numbered > 0});
     i += size - 1;
     outside += kBetweenParts;

@@ -1,5 +1,7 @@
 #include "core/logs/lines/text_log.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -511,7 +513,7 @@ std::optional<SavedCheckpoint> saved_checkpoint(std::string_view line) {
       behind = in_path == behind.npos ? std::string_view() : behind.substr(in_path + name.size());
     std::int64_t step = 0;
     if (!name.empty() && read_number(digits_at(trimmed(behind)), step) && step <= kLastStep)
-      return SavedCheckpoint{std::string(name) + std::to_string(step), step};
+      return SavedCheckpoint{fmt::format("{}{}", name, step), step};
     if (!name.starts_with("iteration")) return SavedCheckpoint{};
   }
   return std::nullopt;

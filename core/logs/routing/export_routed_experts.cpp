@@ -1,5 +1,7 @@
 #include "core/logs/routing/export_routed_experts.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <memory>
 #include <stdexcept>
@@ -12,8 +14,8 @@ constexpr std::size_t kNpyAlignment = 64;
 
 // A file of version 1.0: magic, version, length of the header in two bytes, header, values.
 std::string npy_of(const std::vector<std::int32_t>& values, const RoutedText& routed) {
-  std::string header = "{'descr': '<i4', 'fortran_order': False, 'shape': (" + std::to_string(routed.tokens) + ", " +
-                       std::to_string(routed.layers) + ", " + std::to_string(routed.top_k) + "), }";
+  std::string header = fmt::format("{{'descr': '<i4', 'fortran_order': False, 'shape': ({}, {}, {}), }}", routed.tokens,
+                                   routed.layers, routed.top_k);
   constexpr std::size_t kBeforeHeader = 10;
   header.append(kNpyAlignment - 1 - (header.size() + kBeforeHeader) % kNpyAlignment, ' ');
   header += '\n';
@@ -38,16 +40,16 @@ RoutedText routed_text(const History& run, std::int64_t step) {
     text = run.text_at(kind, routed.step);
   }
   if (!text || text->layers.empty())
-    throw std::runtime_error("has no routed text at or before step " + std::to_string(step) +
-                             "; telemetry.texts_every records one");
+    throw std::runtime_error(
+        fmt::format("has no routed text at or before step {}; telemetry.texts_every records one", step));
   const std::vector<TokenSpan> spans = token_spans(*text);
   routed.tokens = spans.size();
   routed.top_k = text->layers.front().top_k;
   routed.layers = run.info().n_layers;
   for (const TokenLayer& layer : text->layers) {
     if (static_cast<std::size_t>(layer.top_k) != routed.top_k)
-      throw std::runtime_error("has layers with " + std::to_string(routed.top_k) + " and with " +
-                               std::to_string(layer.top_k) + " experts per token, which one array cannot hold");
+      throw std::runtime_error(fmt::format(
+          "has layers with {} and with {} experts per token, which one array cannot hold", routed.top_k, layer.top_k));
     routed.layers = std::max(routed.layers, static_cast<std::size_t>(layer.layer) + 1);
   }
   std::vector<std::int32_t> experts(routed.tokens * routed.layers * routed.top_k);

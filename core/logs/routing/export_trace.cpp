@@ -1,5 +1,7 @@
 #include "core/logs/routing/export_trace.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -67,7 +69,7 @@ void put_step(TraceFile& trace, const TelemetryFrame& frame) {
     if (std::isfinite(ms)) total_ms += ms;
   const double end_us = 1e6 * frame.wall_s;
   double at_us = std::max(0.0, end_us - 1e3 * total_ms);  // phases are rounded, so their sum may exceed the first step
-  Json step = slice("step", "step " + std::to_string(frame.step), frame, kStepThread, at_us, 1e3 * total_ms);
+  Json step = slice("step", fmt::format("step {}", frame.step), frame, kStepThread, at_us, 1e3 * total_ms);
   step["args"] = {{"step", frame.step}, {"tokens_seen", frame.tokens}};
   if (std::isfinite(frame.ce_loss)) step["args"]["ce_loss"] = frame.ce_loss;
   trace.event(step);
@@ -83,7 +85,7 @@ void put_step(TraceFile& trace, const TelemetryFrame& frame) {
     counter(trace, frame, "tokens/s", end_us, {{"tokens_per_s", frame.tokens_per_s}});
   Json waits;
   for (std::size_t rank = 0; rank < frame.wire.all_to_all_ms_R.size(); ++rank)
-    waits["rank " + std::to_string(rank)] = frame.wire.all_to_all_ms_R[rank];
+    waits[fmt::format("rank {}", rank)] = frame.wire.all_to_all_ms_R[rank];
   if (!waits.empty()) counter(trace, frame, "all-to-all, ms, waiting included", end_us, waits);
 }
 

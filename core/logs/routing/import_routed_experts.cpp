@@ -1,5 +1,7 @@
 #include "core/logs/routing/import_routed_experts.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <limits>
@@ -52,7 +54,7 @@ std::vector<int> ids_of(const TensorView& tensor) {
   for (const std::int64_t id : tensor.integers()) {
     const bool filling = id == std::numeric_limits<int>::max();  // may fill empty slots (routed_shape.h)
     if (!filling && (!std::in_range<int>(id) || std::cmp_greater_equal(id, kMaxImportedExperts)))
-      throw Unreadable("the number of an expert is " + std::to_string(id) + ", which is out of range");
+      throw Unreadable(fmt::format("the number of an expert is {}, which is out of range", id));
     ids.push_back(to_int(id));
   }
   return ids;
@@ -94,7 +96,7 @@ void Responses::take(const std::vector<std::size_t>& shape, std::vector<int> ids
     return;
   }
   if (shape.size() < 3 || shape.size() > 4)
-    throw Unreadable("an array of " + std::to_string(shape.size()) + " dimensions, expected tokens, layers and K");
+    throw Unreadable(fmt::format("an array of {} dimensions, expected tokens, layers and K", shape.size()));
   const std::size_t sequences = shape.size() == 4 ? shape[0] : 1;
   const std::size_t tokens = shape[shape.size() - 3], layers = shape[shape.size() - 2], top_k = shape.back();
   if (layers > kMaxImportedLayers || top_k > kMaxChosen) throw Unreadable("more layers or experts than models have");
@@ -121,7 +123,7 @@ void Responses::take_bytes(const std::string& bytes) {
   }
   const std::size_t count = bytes.size() / sizeof(std::int32_t);
   if (bytes.size() % sizeof(std::int32_t) != 0 || count == 0)
-    throw Unreadable(std::to_string(bytes.size()) + " bytes are not an array of int32");
+    throw Unreadable(fmt::format("{} bytes are not an array of int32", bytes.size()));
   const TensorView tensor{std::string(kRoutedExperts), DType::i32, {count}, std::as_bytes(std::span(bytes))};
   sequences_.push_back({ids_of(tensor), 0, 0, tokens_of_response()});
 }
@@ -244,11 +246,10 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
       if (dense.contains(layer)) continue;
       std::ranges::sort(row);
       if (const auto expert = std::ranges::adjacent_find(row); expert != row.end())  // which no router chooses
-        throw std::runtime_error(info.source + ": sequence " + std::to_string(s) + ", token " +
-                                 std::to_string(first / shape.ids()) + ", layer " + std::to_string(layer) +
-                                 " has expert " + std::to_string(*expert) +
-                                 " twice: these are not experts of tokens, or their shape is different (--layers, "
-                                 "--top-k)");
+        throw std::runtime_error(
+            fmt::format("{}: sequence {}, token {}, layer {} has expert {} twice: these are not experts of tokens, or "
+                        "their shape is different (--layers, --top-k)",
+                        info.source, s, first / shape.ids(), layer, *expert));
       if (row.empty()) continue;
       if (!first_token) first_token = first / shape.ids();
       tokens.add(s, {false, layer}, row);
@@ -276,11 +277,10 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
 
 std::string Responses::padding_text() const {
   if (padded_sequences_ == 0) return {};
-  return std::to_string(padded_sequences_) + " of " + std::to_string(sequences_.size()) +
-         " sequences begin with tokens without experts, at most " + std::to_string(longest_padding_) +
-         ": padded on the left, or not computed because the prompt was cached. A program that counts rows from the "
-         "first "
-         "token must leave these out";
+  return fmt::format(
+      "{} of {} sequences begin with tokens without experts, at most {}: padded on the left, or not computed because "
+      "the prompt was cached. A program that counts rows from the first token must leave these out",
+      padded_sequences_, sequences_.size(), longest_padding_);
 }
 
 // Brings the experts of a tensor of another name into the order [tokens, layers, K]; `layers` is the stated number.
@@ -290,9 +290,10 @@ void order_axes(const std::string& path, const TensorView& tensor, std::size_t l
   const std::size_t rows = shape[shape.size() - 3], cols = shape[shape.size() - 2], top_k = shape.back();
   const std::string name = "'" + printable(tensor.name) + "' " + shape_text(tensor.shape);
   if (layers == 0 && rows > 1)
-    throw AmbiguousRouting(path + ": the axes of " + name + " may be tokens, layers and experts of a token (--layers " +
-                           std::to_string(cols) + ") or layers, tokens and experts of a token (--layers " +
-                           std::to_string(rows) + "); the number of layers decides");
+    throw AmbiguousRouting(
+        fmt::format("{}: the axes of {} may be tokens, layers and experts of a token (--layers {}) or layers, tokens "
+                    "and experts of a token (--layers {}); the number of layers decides",
+                    path, name, cols, rows));
   if (layers == 0 || layers == cols || layers != rows || shape.size() != 3) return;
   std::vector<int> by_token(ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i)

@@ -1,5 +1,7 @@
 #include "core/logs/routing/import_trace.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -59,7 +61,7 @@ class Trace {
 };
 
 void Trace::note_restart(int rank, const RoutedLayer& place, std::int64_t step) {
-  const auto restart = rules_[rank].take((place.mtp ? "mtp " : "") + std::to_string(place.layer), step);
+  const auto restart = rules_[rank].take(fmt::format("{}{}", place.mtp ? "mtp " : "", place.layer), step);
   if (!restart) return;
   cuts_[rank].push_back({line_, restart->step});
   restarts_.emplace(restart->step, restart_text(*restart));

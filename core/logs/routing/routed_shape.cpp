@@ -1,5 +1,7 @@
 #include "core/logs/routing/routed_shape.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
@@ -85,16 +87,16 @@ std::optional<std::size_t> agreed_ids_of_token(std::span<const RoutedSequence> s
 RowShape stated_flat_shape(std::span<const RoutedSequence> sequences, RowShape shape, const std::string& source) {
   for (const RoutedSequence& sequence : sequences) {
     if (sequence.ids_of_token > 0 && sequence.ids_of_token != shape.ids())
-      throw std::runtime_error(source + ": has " + std::to_string(sequence.ids_of_token) +
-                               " numbers a token, which do not fit " + std::to_string(shape.layers) + " layers of " +
-                               std::to_string(shape.top_k) + " experts (--layers, --top-k)");
-    const std::string what = source + ": " + std::to_string(sequence.ids.size()) + " numbers of a response";
+      throw std::runtime_error(
+          fmt::format("{}: has {} numbers a token, which do not fit {} layers of {} experts (--layers, --top-k)",
+                      source, sequence.ids_of_token, shape.layers, shape.top_k));
+    const std::string what = fmt::format("{}: {} numbers of a response", source, sequence.ids.size());
     if (sequence.ids.size() % shape.ids() != 0)
-      throw std::runtime_error(what + " are not rows of " + std::to_string(shape.layers) + " layers of " +
-                               std::to_string(shape.top_k) + " experts (--layers, --top-k)");
+      throw std::runtime_error(fmt::format("{} are not rows of {} layers of {} experts (--layers, --top-k)", what,
+                                           shape.layers, shape.top_k));
     if (sequence.most_tokens > 0 && sequence.ids.size() / shape.ids() > sequence.most_tokens)
-      throw std::runtime_error(what + " are more rows than its " + std::to_string(sequence.most_tokens) +
-                               " tokens (--layers, --top-k)");
+      throw std::runtime_error(
+          fmt::format("{} are more rows than its {} tokens (--layers, --top-k)", what, sequence.most_tokens));
   }
   return shape;
 }
@@ -111,14 +113,16 @@ RowShape shape_of_flat_rows(std::span<const RoutedSequence> sequences, const Rou
                            "a token (--top-k) when it is imported");
   const std::size_t known = std::max(layers, top_k);
   if (known > 0 && *ids % known != 0)
-    throw std::runtime_error(source + ": " + std::to_string(*ids) + " numbers a token are not a multiple of " +
-                             std::to_string(known) + (layers > 0 ? " layers (--layers)" : " experts (--top-k)"));
+    throw std::runtime_error(fmt::format("{}: {} numbers a token are not a multiple of {}{}", source, *ids, known,
+                                         layers > 0 ? " layers (--layers)" : " experts (--top-k)"));
   if (layers > 0) return {layers, *ids / layers};
   if (top_k > 0) return {*ids / top_k, top_k};
   const std::optional<std::size_t> shown = shown_top_k(sequences, *ids);
   if (!shown)
-    throw AmbiguousRouting(source + ": too few tokens show how many of a token's " + std::to_string(*ids) +
-                           " experts belong to a layer: state that number (--top-k) when it is imported");
+    throw AmbiguousRouting(
+        fmt::format("{}: too few tokens show how many of a token's {} experts belong to a layer: state that number "
+                    "(--top-k) when it is imported",
+                    source, *ids));
   return {*ids / *shown, *shown};
 }
 
@@ -129,13 +133,13 @@ RowShape shape_of_rows(std::span<const RoutedSequence> sequences, const RoutedSh
   const RoutedSequence& first = sequences.front();
   for (const RoutedSequence& sequence : sequences)
     if (sequence.layers != first.layers || sequence.top_k != first.top_k)
-      throw std::runtime_error(source + ": sequence " + std::to_string(&sequence - &first) +
-                               " has another number of layers or experts a token than those before it");
+      throw std::runtime_error(
+          fmt::format("{}: sequence {} has another number of layers or experts a token than those before it", source,
+                      &sequence - &first));
   if (first.layers == 0) return shape_of_flat_rows(sequences, stated, source);
   const auto contradicts = [&](int number, std::size_t in_file, const char* what, const char* option) {
     if (number > 0 && static_cast<std::size_t>(number) != in_file)
-      throw std::runtime_error(source + ": has " + std::to_string(in_file) + what + ", but " + option + " is " +
-                               std::to_string(number));
+      throw std::runtime_error(fmt::format("{}: has {}{}, but {} is {}", source, in_file, what, option, number));
   };
   contradicts(stated.layers, first.layers, " layers", "--layers");
   contradicts(stated.top_k, first.top_k, " experts a token", "--top-k");
@@ -164,17 +168,16 @@ EmptySlots::EmptySlots(std::span<const RoutedSequence> sequences, const RowShape
     const bool far_above = with > 0 && highest < filling / 2;  // an expert of this number would have others near it
     if (!twice && (always || far_above) && experts == 0)
       throw AmbiguousRouting(
-          source + ": " + (always ? "every token has " : "some tokens have ") + std::to_string(filling) +
-          (always ? " in every layer" : ", and no other number is near") +
-          ", which may be an expert or an empty slot: state the number of experts (--experts) when it is "
-          "imported");
+          fmt::format("{}: {}{}{}, which may be an expert or an empty slot: state the number of experts (--experts) "
+                      "when it is imported",
+                      source, always ? "every token has " : "some tokens have ", filling,
+                      always ? " in every layer" : ", and no other number is near"));
   }
   if (limit_ == 0) return;
   each_row(sequences, shape.top_k, [&](std::span<const int> row) {
     for (const int id : row)
       if (id >= limit_ && std::ranges::find(kFillings, id) == std::end(kFillings))
-        throw std::runtime_error(source + ": has expert " + std::to_string(id) + ", but --experts is " +
-                                 std::to_string(limit_));
+        throw std::runtime_error(fmt::format("{}: has expert {}, but --experts is {}", source, id, limit_));
   });
 }
 

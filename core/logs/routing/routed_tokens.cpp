@@ -1,5 +1,7 @@
 #include "core/logs/routing/routed_tokens.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <iterator>
 #include <span>
@@ -60,10 +62,9 @@ RunInfo info_of_run(const std::string& path, const ImportOptions& options) {
 
 void EmptySlotCount::mark(History& history, const ImportOptions& options) const {
   if (empty_ == 0) return;
-  append_marker(
-      history, options,
-      {history.info().run, 0, "event",
-       std::to_string(empty_) + " of " + std::to_string(slots_) + " slots have no expert and are sent nowhere"});
+  append_marker(history, options,
+                {history.info().run, 0, "event",
+                 fmt::format("{} of {} slots have no expert and are sent nowhere", empty_, slots_)});
 }
 
 void RoutedTokenStatistics::expect_top_k(std::size_t top_k) {
@@ -83,12 +84,12 @@ void RoutedTokenStatistics::add(std::int64_t step, RoutedLayer layer, std::vecto
   std::ranges::sort(experts_K);
   if (const int highest = experts_K.empty() ? -1 : experts_K.back(); highest >= experts_) {
     experts_ = highest + 1;
-    highest_at_ = "step " + std::to_string(step) + ", layer " + std::to_string(layer.layer);
+    highest_at_ = fmt::format("step {}, layer {}", step, layer.layer);
   }
   if (!keep(step, layer, experts_K)) count(chosen, experts_K);
   if (load_bytes_ > kMaxLoadBytes)
-    throw std::runtime_error(source_ + ": the loads of " + std::to_string(steps_.size()) + " steps and up to " +
-                             std::to_string(experts_) + " experts take more than 1 GiB");
+    throw std::runtime_error(fmt::format("{}: the loads of {} steps and up to {} experts take more than 1 GiB", source_,
+                                         steps_.size(), experts_));
 }
 
 bool RoutedTokenStatistics::keep(std::int64_t step, RoutedLayer layer, const std::vector<int>& experts_K) {
@@ -194,7 +195,7 @@ std::shared_ptr<History> RoutedTokenStatistics::build(RunInfo info, const Import
   std::int64_t most_tokens = 0;
   for (const auto& [place, chosen] : steps_.begin()->second) most_tokens = std::max(most_tokens, chosen.tokens);
   info.tokens_per_step = most_tokens;
-  check_run_size(info, steps_.size(), chosen_, highest_at_ + " has expert " + std::to_string(experts_ - 1));
+  check_run_size(info, steps_.size(), chosen_, fmt::format("{} has expert {}", highest_at_, experts_ - 1));
   const bool fits = fits_coactivation(numbers.size(), experts);
   const bool every_step = fits && fits_coactivation(numbers.size() * steps_.size(), experts);
   std::map<RoutedLayer, std::vector<std::uint32_t>> so_far_EE;

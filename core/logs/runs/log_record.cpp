@@ -1,5 +1,7 @@
 #include "core/logs/runs/log_record.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -18,7 +20,7 @@ const NamedValue* find_value(const LogRecord& record, std::string_view name) {
 
 std::string value_text(const NamedValue& value) {
   constexpr std::size_t kLongestText = 40;
-  if (value.is_list) return "a list of " + std::to_string(value.numbers.size()) + " numbers";
+  if (value.is_list) return fmt::format("a list of {} numbers", value.numbers.size());
   if (value.numbers.size() == 1 && value.text.empty()) return shortest(value.numbers[0]);
   const std::string text(value.text.substr(0, kLongestText));
   return value.is_text ? '"' + text + '"' : text;

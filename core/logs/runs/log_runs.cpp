@@ -1,5 +1,7 @@
 #include "core/logs/runs/log_runs.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -78,7 +80,7 @@ RunBuilder& LogRuns::run_of(const LogRecord& record, bool has_step) {
   const std::string name = key && !has_number && key->is_text ? std::string(key->text.substr(0, kLongestRunName)) : "";
   if (has_number &&
       !(key->numbers[0] >= 0 && key->numbers[0] <= kLastRun && key->numbers[0] == static_cast<int>(key->numbers[0])))
-    throw Unreadable("run: not a whole number from 0 to " + std::to_string(kLastRun));
+    throw Unreadable(fmt::format("run: not a whole number from 0 to {}", kLastRun));
   const int number = has_number ? static_cast<int>(key->numbers[0]) : 0;
   const bool is_unnamed = name.empty() && !has_number;
   if (is_unnamed && has_step && !unnamed_run_) {

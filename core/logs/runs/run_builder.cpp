@@ -1,5 +1,7 @@
 #include "core/logs/runs/run_builder.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -103,7 +105,7 @@ RunBuilder::RunBuilder(LogContext& log, const TagMap& tags, std::string name)
 std::string RunBuilder::shown_name() const {
   if (!stated.info.name.empty()) return stated.info.name;
   const std::string stem = std::filesystem::path(named_standard_input(log_->source)).stem().string();
-  return number == 0 ? stem : stem + " run " + std::to_string(number);
+  return number == 0 ? stem : fmt::format("{} run {}", stem, number);
 }
 
 RunBuilder::Name& RunBuilder::find(std::string_view name, bool is_own, const char* means) {
@@ -265,7 +267,7 @@ void RunBuilder::go_back(const LogRecord& record, int part, std::int64_t step) {
     const bool has_figure = name.is_shown && (value.is_list || !value.numbers.empty());
     if (!(value.is_own ? value.is_list || is_own_row(value.name) : has_figure)) continue;
     if (is_validation && !(name.match.rule && is_loss(*name.match.rule))) continue;
-    key.assign(part < 0 ? "" : std::to_string(part) + ' ')
+    key.assign(part < 0 ? "" : fmt::format("{} ", part))
         .append(value.name)
         .append(is_validation ? " of a validation" : "");
     for (const auto& [of_what, index] :
@@ -298,7 +300,7 @@ void RunBuilder::drop(const Restart& restart) {
   dropped_ += dropped;
   newest_ = std::min(newest_, restart.step - 1);
   if (dropped == 0) return;
-  note(restart_text(restart) + " (" + std::to_string(dropped) + (dropped == 1 ? " step)" : " logged steps)"),
+  note(fmt::format("{} ({}{}", restart_text(restart), dropped, dropped == 1 ? " step)" : " logged steps)"),
        restart.step);
 }
 
@@ -389,17 +391,18 @@ void RunBuilder::forget(const TagMatch& match) {
 void RunBuilder::work(std::size_t bytes) {
   worked_bytes_ += bytes;
   if (!log_->is_collected || worked_bytes_ <= kWorkedBytes + kWorkedOfRead * read_bytes_) return;
-  throw std::runtime_error(log_->source + ": the first " + std::to_string(read_bytes_) + " bytes of the file claim " +
-                           std::to_string(worked_bytes_ >> 20) + " MB of values: more than can be read");
+  throw std::runtime_error(
+      fmt::format("{}: the first {} bytes of the file claim {} MB of values: more than can be read", log_->source,
+                  read_bytes_, worked_bytes_ >> 20));
 }
 
 void RunBuilder::keep(std::size_t bytes) {
   kept_bytes_ += bytes;
   if (kept_bytes_ <= kKeptBytes + kKeptOfRead * read_bytes_) return;
-  const std::string text = "its values take " + std::to_string(kept_bytes_ >> 20) + " MB";
+  const std::string text = fmt::format("its values take {} MB", kept_bytes_ >> 20);
   if (!log_->is_collected) throw Unreadable(text + ": more than can be shown");
-  throw std::runtime_error(log_->source + ": " + text + ", of the first " + std::to_string(read_bytes_) +
-                           " bytes of the file: more than can be shown");
+  throw std::runtime_error(fmt::format("{}: {}, of the first {} bytes of the file: more than can be shown",
+                                       log_->source, text, read_bytes_));
 }
 
 RunBuilder::Step& RunBuilder::step_at(std::int64_t step) {
@@ -425,7 +428,7 @@ RouterFrame& RunBuilder::router_at(std::vector<RouterFrame>& routers, int layer)
 
 void RunBuilder::check_layer(int layer) const {
   if (imported_ && !std::ranges::binary_search(imported_->info().moe_layers, layer))
-    throw Unreadable("layer " + std::to_string(layer) + " is not among the MoE layers of the first step");
+    throw Unreadable(fmt::format("layer {} is not among the MoE layers of the first step", layer));
 }
 
 // Finds the list of layers in a record with lists by layer: {"moe_layer_ids": [1, 3, 5], "expert_counts": [[...],
@@ -453,7 +456,7 @@ std::vector<int> RunBuilder::layers_of(std::size_t rows, const std::string& colu
   if (rows == listed_layers_.size()) return listed_layers_;
   if (rows == info.moe_layers.size()) return info.moe_layers;
   if (imported_ && info.moe_layers.empty()) refuse_value(column, "the number of layers is not known");
-  if (imported_) refuse_value(column, std::to_string(rows) + " layers, not " + std::to_string(info.moe_layers.size()));
+  if (imported_) refuse_value(column, fmt::format("{} layers, not {}", rows, info.moe_layers.size()));
   const int first = std::max(0, info.n_layers - to_int(rows));
   std::vector<int> layers;
   for (std::size_t i = 0; i < rows; ++i) layers.push_back(first + to_int(i));
@@ -466,7 +469,7 @@ void RunBuilder::check_experts(std::size_t experts, const std::string& column) {
   if (log_->is_collected || experts == 0) return;
   const std::size_t known = imported_ ? static_cast<std::size_t>(imported_->listed_experts()) : list_size_;
   if (experts != known && (imported_ || known > 0))
-    refuse_value(column, std::to_string(experts) + " experts, not " + std::to_string(known));
+    refuse_value(column, fmt::format("{} experts, not {}", experts, known));
   list_size_ = experts;
 }
 
@@ -500,7 +503,7 @@ bool RunBuilder::add_figure(Name& name, const NamedValue& value, const LogRecord
   if (!router && (record.layer >= 0 || value.is_list)) router = router_figure(rule.column);
   const bool is_of_layers = router && layer < 0 && value.is_list && value.rows.empty() && !value.numbers.empty();
   if (value.is_list && !is_of_layers)
-    refuse_value(rule.column, "is a single figure, but has " + std::to_string(value.numbers.size()) + " values");
+    refuse_value(rule.column, fmt::format("is a single figure, but has {} values", value.numbers.size()));
   if (value.numbers.empty())
     refuse_value(rule.column, value_text(value) + " is not a number" +
                                   (value.text.find(',') != std::string_view::npos
@@ -529,7 +532,7 @@ bool RunBuilder::add_figure(Name& name, const NamedValue& value, const LogRecord
 bool RunBuilder::add_expert(Name& name, const NamedValue& value, int layer, int expert, std::int64_t step) {
   const TagRule& rule = *name.match.rule;
   if (value.is_list)
-    refuse_value(rule.column, "belongs to one expert, but has " + std::to_string(value.numbers.size()) + " values");
+    refuse_value(rule.column, fmt::format("belongs to one expert, but has {} values", value.numbers.size()));
   if (value.numbers.empty()) refuse_value(rule.column, value_text(value) + " is not a number");
   layer = std::max(0, layer);
   check_layer(layer);
@@ -559,7 +562,7 @@ std::vector<double> RunBuilder::without_gaps(std::vector<double> loads, std::int
     if (!std::isnan(loads[expert])) continue;
     if (no_expert_.count++ == 0)
       no_expert_.first =
-          place_text(step, layer) + ": no row of expert " + std::to_string(expert) + ", which is read as 0 tokens";
+          fmt::format("{}: no row of expert {}, which is read as 0 tokens", place_text(step, layer), expert);
     loads[expert] = 0;
   }
   return loads;

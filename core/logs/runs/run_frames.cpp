@@ -1,4 +1,6 @@
 // Shows the steps of a run: its shape, and the frame of each step.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -21,7 +23,7 @@ bool is_complete(const std::vector<double>& values, std::size_t experts) {
 }  // namespace
 
 std::string place_text(std::int64_t step, int layer) {
-  return "step " + std::to_string(step) + ", layer " + std::to_string(layer);
+  return fmt::format("step {}, layer {}", step, layer);
 }
 
 void Gaps::add(std::int64_t step, int layer, const std::string& reason) {
@@ -29,7 +31,7 @@ void Gaps::add(std::int64_t step, int layer, const std::string& reason) {
 }
 
 std::string Gaps::text() const {
-  return count > 1 ? first + " (and " + std::to_string(count - 1) + " more such places)" : first;
+  return count > 1 ? fmt::format("{} (and {} more such places)", first, count - 1) : first;
 }
 
 RunInfo RunBuilder::info() const {
@@ -91,8 +93,8 @@ void RunBuilder::open() {
   if (info.source.empty()) info.source = log_->source;
   info.run = log_->options.run + shown_number;
   if (info.moe_layers.size() * std::max(1, info.n_experts) > kMaxImportedLoads) {
-    const std::string text = std::to_string(info.moe_layers.size()) + " layers of " + std::to_string(info.n_experts) +
-                             " experts are more than can be shown";
+    const std::string text =
+        fmt::format("{} layers of {} experts are more than can be shown", info.moe_layers.size(), info.n_experts);
     if (!log_->is_collected) throw Unreadable(text);
     throw std::runtime_error(log_->source + ": " + text);
   }
@@ -120,9 +122,10 @@ std::map<int, int> RunBuilder::layers_of_model(const RunInfo& info) {
   std::ranges::sort(names);
   std::map<int, int> of_model;
   for (const int layer : layers) of_model.emplace(layer, std::stoi(names[layer]));
-  note(order + " (0, 1, 10, 11, 2); they are shown as layers " + std::to_string(first) + " to " +
-       std::to_string(first + std::ssize(layers) - 1) +
-       " of the model. If the first MoE layer is another one, set layer_offset in a mapping file (--tags)");
+  note(
+      fmt::format("{} (0, 1, 10, 11, 2); they are shown as layers {} to {} of the model. If the first MoE layer is "
+                  "another one, set layer_offset in a mapping file (--tags)",
+                  order, first, first + std::ssize(layers) - 1));
   return of_model;
 }
 
@@ -145,9 +148,8 @@ void RunBuilder::tell_incomplete(std::int64_t step, int layer, std::int64_t plac
   if (!log_->is_collected)
     log_->bad.add(place, "tokens_per_expert: does not have a value for each expert", true);
   else
-    incomplete_.add(
-        step, layer,
-        "loads without values for all " + std::to_string(imported_->listed_experts()) + " experts are not shown");
+    incomplete_.add(step, layer,
+                    fmt::format("loads without values for all {} experts are not shown", imported_->listed_experts()));
 }
 
 namespace {
@@ -218,7 +220,7 @@ void RunBuilder::show_steps() {
       if (!is_late)
         imported_->add(std::move(frame));
       else if (!imported_->join(std::move(frame), is_added))
-        throw Unreadable("step " + std::to_string(number) + ": these values come after too many later steps");
+        throw Unreadable(fmt::format("step {}: these values come after too many later steps", number));
     } catch (const Unreadable& unreadable) {
       log_->bad.add(place, unreadable.what());
     }
@@ -232,7 +234,7 @@ void RunBuilder::finish() {
   if (incomplete_.count > 0) note(incomplete_.text());
   if (std::string repeats = restarts_.again_text(); !repeats.empty()) note(std::move(repeats));
   for (std::string& remark : imported_->remarks()) note(std::move(remark));
-  if (more_notes_ > 0) remarks_.back() += ", and " + std::to_string(more_notes_) + " more notes";
+  if (more_notes_ > 0) remarks_.back() += fmt::format(", and {} more notes", more_notes_);
   const StepRange shown = imported_->history()->steps();
   for (Marker& marker : std::exchange(markers_, {})) {
     marker.step = std::clamp(marker.step, shown.first, shown.last);
@@ -260,9 +262,10 @@ std::string RunBuilder::refusal() const {
            "beside "
            "the log; if it is not, means = \"ignored\"";
   if (begins_anew_)
-    return "its steps begin at " + std::to_string(first_step_) +
-           " again in every epoch, so that the step of the run is not known: log a step that never restarts, such as "
-           "global_step";
+    return fmt::format(
+        "its steps begin at {} again in every epoch, so that the step of the run is not known: log a step that never "
+        "restarts, such as global_step",
+        first_step_);
   return {};
 }
 

@@ -1,6 +1,7 @@
 #include "core/logs/table/csv_rows.h"
 
 #include <csv.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <new>
@@ -124,8 +125,9 @@ void CsvRows::add(std::string_view text, const TakeCsvRow& take) {
     s.check(csv_parse(&s.parser, piece.data(), piece.size(), take_cell, take_row, &s) == piece.size());
     s.hand_out(take);
     if (s.parser.entry_pos > kLongestRow)
-      throw Unreadable("line " + std::to_string(s.line) + ": a cell of more than " + std::to_string(kLongestRow >> 20) +
-                       " MiB: is there a quotation mark that no other one closes?");
+      throw Unreadable(
+          fmt::format("line {}: a cell of more than {} MiB: is there a quotation mark that no other one closes?",
+                      s.line, kLongestRow >> 20));
   }
 }
 

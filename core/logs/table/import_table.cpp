@@ -1,5 +1,7 @@
 #include "core/logs/table/import_table.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -229,9 +231,9 @@ class TableReader {
     if (form_.kind == TableKind::figures && form_.run_is_name) return;
     if (!run_) run_ = row.cells[column];
     if (*run_ == row.cells[column]) return;
-    throw std::runtime_error(runs_->context().source + ": line " + std::to_string(row.line) + ": the column " +
-                             form_.names[column] +
-                             " names another run than the rows before: write each run to its own table");
+    throw std::runtime_error(fmt::format(
+        "{}: line {}: the column {} names another run than the rows before: write each run to its own table",
+        runs_->context().source, row.line, form_.names[column]));
   }
 
   LogRuns* runs_;

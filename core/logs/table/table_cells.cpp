@@ -1,5 +1,7 @@
 #include "core/logs/table/table_cells.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -75,7 +77,7 @@ std::int64_t whole_number(std::string_view cell, std::int64_t max, const char* w
   const auto refuse = [&](const std::string& reason) {
     throw Unreadable(std::string(what) + ": " + quoted(cell) + reason);
   };
-  const auto range = [max] { return ", expected a whole number from 0 to " + std::to_string(max); };
+  const auto range = [max] { return fmt::format(", expected a whole number from 0 to {}", max); };
   std::int64_t whole = 0;
   if (!read_number(cell, whole)) {
     const std::optional<double> value = plain_number(cell);

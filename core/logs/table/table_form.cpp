@@ -1,5 +1,7 @@
 #include "core/logs/table/table_form.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -126,7 +128,7 @@ void find_figures(const TagMap& tags, const std::vector<std::string>& names, con
                           std::ranges::count(form.other_steps, i) > 0 || is_load[i];
     if (is_other || name.empty()) continue;  // pandas writes its index without a name
     const bool is_repeated = !known_names.insert(spelled[i]).second;
-    form.figures.push_back({i, is_repeated ? name + " (column " + std::to_string(i + 1) + ")" : name, {}});
+    form.figures.push_back({i, is_repeated ? fmt::format("{} (column {})", name, i + 1) : name, {}});
   }
 }
 

@@ -1,5 +1,7 @@
 #include "core/logs/table/table_loads.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -61,16 +63,16 @@ TableOrder::Kind TableOrder::kind() const {
 TableOrder::Kind TableOrder::kind_of(const std::string& path) const {
   if (kind() == Kind::lost)
     throw std::runtime_error(
-        path + ": line " + std::to_string(first_fall_.line) + ": goes back to step " +
-        std::to_string(first_fall_.step) +
-        " of the same layer and expert, but the rows are not in the order in which they were written, so that it is "
-        "not known which rows the restart dropped: remove these rows, or restore the order in which they were written");
+        fmt::format("{}: line {}: goes back to step {} of the same layer and expert, but the rows are not in the order "
+                    "in which they were written, so that it is not known which rows the restart dropped: remove these "
+                    "rows, or restore the order in which they were written",
+                    path, first_fall_.line, first_fall_.step));
   return kind();
 }
 
 std::string TableOrder::repeated() const {
-  return "line " + std::to_string(first_repeat_.line) + ": the same step, layer and expert as in a row before (step " +
-         std::to_string(first_repeat_.step) + ")";
+  return fmt::format("line {}: the same step, layer and expert as in a row before (step {})", first_repeat_.line,
+                     first_repeat_.step);
 }
 
 std::size_t TableOrder::bytes() const {
@@ -220,9 +222,10 @@ void TableLoads::check_filling() const {
   for (const Load& load : loads_)
     if (load.expert != expert_.number) next = std::max(next, int{load.expert});
   if (2 * (next + 1) > expert_.number) return;
-  throw std::runtime_error(path_ + ": line " + std::to_string(expert_.line) + " has expert " +
-                           std::to_string(expert_.number) + ", and all others are " + std::to_string(next) +
-                           " at most: is it a slot without an expert? Write -1 for such slots");
+  throw std::runtime_error(
+      fmt::format("{}: line {} has expert {}, and all others are {} at most: is it a slot without an expert? Write -1 "
+                  "for such slots",
+                  path_, expert_.line, expert_.number, next));
 }
 
 // Without a column of counts, each row is a token. Throws std::runtime_error if no expert has two rows in a step: then
@@ -274,9 +277,8 @@ LogRecord TableLoads::record_of(std::span<const Stretch> step, const RunInfo& in
       double& count = counts[loads_[i].expert];
       count = loads_[i].count + (adds_up() && !std::isnan(count) ? count : 0);
       if (count > kMaxCount)
-        throw std::runtime_error(path_ + ": " + place_text(*record.step, loads_[i].layer) + ", expert " +
-                                 std::to_string(loads_[i].expert) + ": its parts are more than " +
-                                 std::to_string(kMaxCount) + " tokens together");
+        throw std::runtime_error(fmt::format("{}: {}, expert {}: its parts are more than {} tokens together", path_,
+                                             place_text(*record.step, loads_[i].layer), loads_[i].expert, kMaxCount));
     }
   for (const Stretch& stretch : step)
     for (const auto& [layer, expert] : stretch.unreadable) {
@@ -312,9 +314,9 @@ Imported TableLoads::build() {
   run.stated.info = info;
   std::size_t steps = 0;
   for (std::size_t i = 0; i < stretches_.size(); ++i) steps += i == 0 || stretches_[i].step != stretches_[i - 1].step;
-  check_run_size(info, steps, loads_.size(),
-                 "Line " + std::to_string(expert_.line) + " has expert " + std::to_string(expert_.number) + ", line " +
-                     std::to_string(layer_.line) + " layer " + std::to_string(layer_.number));
+  check_run_size(
+      info, steps, loads_.size(),
+      fmt::format("Line {} has expert {}, line {} layer {}", expert_.line, expert_.number, layer_.line, layer_.number));
   for (auto stretch = stretches_.begin(); stretch != stretches_.end();) {
     const auto next =
         std::find_if(stretch, stretches_.end(), [&](const Stretch& s) { return s.step != stretch->step; });
@@ -341,9 +343,10 @@ Imported TableLoads::build() {
 
 void check_table_bytes(std::size_t bytes, const std::string& path, std::int64_t line) {
   if (bytes > kMaxTableBytes)
-    throw std::runtime_error(path + ": line " + std::to_string(line) + ": the rows so far take more than " +
-                             std::to_string(kMaxTableBytes >> 30) +
-                             " GiB: write them as JSON lines, which are read step by step, or fewer steps");
+    throw std::runtime_error(
+        fmt::format("{}: line {}: the rows so far take more than {} GiB: write them as JSON lines, which are read step "
+                    "by step, or fewer steps",
+                    path, line, kMaxTableBytes >> 30));
 }
 
 }  // namespace moescope

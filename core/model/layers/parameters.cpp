@@ -1,5 +1,7 @@
 #include "core/model/layers/parameters.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -55,7 +57,7 @@ class Layout {
     // The standard deviation is 0.02 for most linear layers. As in TorchTitan, it decreases with depth for wo, w2, w3
     // and the gate.
     const double depth_std = 0.02 / std::sqrt(2.0 * (layer + 1));
-    const std::string prefix = "layers." + std::to_string(layer) + ".";
+    const std::string prefix = fmt::format("layers.{}.", layer);
     LayerView<T>& v = view.layers.emplace_back();
     v.attention_norm = add_gains(prefix + "attention_norm.weight", c_.dim);
     add_attention(prefix + "attention.", depth_std, v);

@@ -1,5 +1,7 @@
 #include "core/model/moe/router.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -547,7 +549,7 @@ void drop_beyond_capacity(TokenDrop policy, int n_experts, int capacity, Matrix<
 }
 
 ExpertTable::ExpertTable(std::int64_t seed, int layer, int vocab, int n_experts, int top_k) : top_k_(top_k) {
-  const RandomStream random(seed, "router.expert_table." + std::to_string(layer));
+  const RandomStream random(seed, fmt::format("router.expert_table.{}", layer));
   std::vector<double> drawn(n_experts);
   std::vector<std::int32_t> order(n_experts);
   for (std::size_t v = 0; v < static_cast<std::size_t>(vocab); ++v) {

@@ -1,5 +1,7 @@
 #include "core/model/text/dataset.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -25,9 +27,8 @@ class GeneratedDataset : public Dataset {
   }
 
   std::string summary() const override {
-    return config_.generator == Generator::facts
-               ? "built-in facts in " + std::to_string(domains_.size()) + " languages"
-               : "built-in generator of " + std::to_string(domains_.size()) + " domains";
+    return config_.generator == Generator::facts ? fmt::format("built-in facts in {} languages", domains_.size())
+                                                 : fmt::format("built-in generator of {} domains", domains_.size());
   }
 
  private:
@@ -64,8 +65,8 @@ class GeneratedDataset : public Dataset {
     std::vector<std::int32_t> ids = tokens();
     for (; ids.size() < needed; ids = tokens()) {
       if (text.size() > kMaxMeanBytesPerToken * needed)
-        throw std::runtime_error(config_.tokenizer + ": turns " + std::to_string(text.size()) +
-                                 " bytes of the built-in text into " + std::to_string(ids.size()) + " tokens only");
+        throw std::runtime_error(fmt::format("{}: turns {} bytes of the built-in text into {} tokens only",
+                                             config_.tokenizer, text.size(), ids.size()));
       lengthen(2 * text.size());
     }
     fill_sequence(batch, row, domain, std::span<const std::int32_t>(ids).subspan(skipped));

@@ -1,5 +1,7 @@
 #include "core/model/text/domain_generator.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -167,7 +169,7 @@ void append_arithmetic(std::string& text, Draws& d) {
   int result = a * b;
   if (kind == 0) result = a + b;
   if (kind == 1) result = a - b;
-  text += std::to_string(a) + "+-*"[kind] + std::to_string(b) + '=' + std::to_string(result) + '\n';
+  text += fmt::format("{}{}{}={}\n", a, "+-*"[kind], b, result);
 }
 
 // --- JSON: one schema, keys in order, each with its kind of value ----------------------------------------------------
@@ -261,8 +263,8 @@ void append_log(std::string& text, Draws& d) {
 void append_counting(std::string& text, Draws& d) {
   const int step = d.between(1, 12);
   int value = d.between(0, 60);
-  text += "by " + std::to_string(step) + ':';
-  for (int remaining = d.between(6, 14); remaining > 0; --remaining, value += step) text += ' ' + std::to_string(value);
+  text += fmt::format("by {}:", step);
+  for (int remaining = d.between(6, 14); remaining > 0; --remaining, value += step) text += fmt::format(" {}", value);
   text += '\n';
 }
 

@@ -1,4 +1,6 @@
 // Batches from text files: sequences begin at any place in the text with equal probability.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -43,8 +45,9 @@ struct Collection {
     require_going_on();
     bytes += more;
     if (bytes > kMaxTextBytes)
-      throw std::runtime_error(path + ": holds more than " + std::to_string(kMaxTextBytes >> 20) +
-                               " MiB of files, which is more than this program reads: choose a smaller file or folder");
+      throw std::runtime_error(fmt::format(
+          "{}: holds more than {} MiB of files, which is more than this program reads: choose a smaller file or folder",
+          path, kMaxTextBytes >> 20));
   }
 };
 
@@ -140,7 +143,7 @@ Collection collect(const std::string& path, bool needs_utf8, const GoesOn& goes_
 std::string skipped_text(const Collection& all) {
   std::string text;
   const auto add = [&](int count, const std::string& what) {
-    if (count > 0) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + what;
+    if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, what);
   };
   add(all.binary, "binary (" + all.binary_reason + ")");
   add(all.not_utf8, "not UTF-8 (" + all.not_utf8_reason + ")");
@@ -173,11 +176,11 @@ void drop_short_domains(Collection& all, std::size_t needed, const std::string& 
   for (const TextDomain& domain : all.domains) longest = std::max(longest, domain.tokens());
   if (longest < needed) {
     std::string message = all.path + ": ";
-    message += longest == 0 ? "holds no text" : "the longest text has " + std::to_string(longest) + ' ' + unit;
+    message += longest == 0 ? "holds no text" : fmt::format("the longest text has {} {}", longest, unit);
     const std::string skipped = skipped_text(all);
     if (!skipped.empty()) message += " (skipped: " + skipped + ")";
-    throw std::runtime_error(message + ": expected at least " + std::to_string(needed) + ' ' + unit +
-                             " for data.seq = " + std::to_string(needed - 1));
+    throw std::runtime_error(
+        fmt::format("{}: expected at least {} {} for data.seq = {}", message, needed, unit, needed - 1));
   }
   all.short_domains = to_int(std::erase_if(all.domains, [&](const auto& d) { return d.tokens() < needed; }));
 }
@@ -196,10 +199,9 @@ class TextDataset : public Dataset {
   }
 
   std::string summary() const override {
-    char size[32];
-    std::snprintf(size, sizeof size, "%.2f MB", all_.bytes * 1e-6);
-    std::string text = std::to_string(all_.files) + (all_.files == 1 ? " file, " : " files, ") + size + " of text in " +
-                       std::to_string(all_.domains.size()) + (all_.domains.size() == 1 ? " domain" : " domains");
+    std::string text =
+        fmt::format("{}{}{:.2f} MB of text in {}{}", all_.files, all_.files == 1 ? " file, " : " files, ",
+                    all_.bytes * 1e-6, all_.domains.size(), all_.domains.size() == 1 ? " domain" : " domains");
     const std::string skipped = skipped_text(all_);
     return skipped.empty() ? text : text + "; skipped: " + skipped;
   }

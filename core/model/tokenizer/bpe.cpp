@@ -1,6 +1,8 @@
 // Byte-pair encoding: merges two neighbouring tokens into one until no pair has a merge. Each time it merges the pair
 // whose merge comes first in the list; of equal pairs, the leftmost.
 // R. Sennrich et al., https://arxiv.org/abs/1508.07909.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <queue>
 #include <stdexcept>
@@ -166,7 +168,7 @@ Vocabulary read_vocabulary(const JsonPlace& place) {
     const TokenId id = to_int(id_place.whole(0, kMaxTokens - 1));
     if (vocabulary.id_of(token)) id_place.fail("is there twice");
     if (const auto other = vocabulary.token(id))
-      id_place.fail("has id " + std::to_string(id) + ", as " + in_quotes(*other) + " has");
+      id_place.fail(fmt::format("has id {}, as {} has", id, in_quotes(*other)));
     vocabulary.add(token, id);
   }
   return vocabulary;
@@ -199,7 +201,7 @@ Merges read_merges(const JsonPlace& place, const Vocabulary& vocabulary, const s
   std::size_t index = 0;
   std::string joined;
   for (const JsonValue value : list) {
-    const JsonPlace pair_place(value, place.key() + "[" + std::to_string(index++) + "]");
+    const JsonPlace pair_place(value, fmt::format("{}[{}]", place.key(), index++));
     std::string_view text;
     if (value.get(text) == simdjson::SUCCESS && text.starts_with("#version")) continue;
     const auto [first, second] = read_pair(pair_place);

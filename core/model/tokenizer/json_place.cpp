@@ -1,5 +1,7 @@
 #include "core/model/tokenizer/json_place.h"
 
+#include <fmt/core.h>
+
 #include "core/files/text/text_escape.h"
 
 namespace moescope {
@@ -36,8 +38,8 @@ JsonPlace JsonPlace::at(const char* key) const {
 std::vector<JsonPlace> JsonPlace::items(std::size_t max_items) const {
   std::vector<JsonPlace> items;
   for (const JsonValue value : list()) {
-    if (items.size() == max_items) fail("has more than " + std::to_string(max_items) + " entries");
-    items.emplace_back(value, key_ + "[" + std::to_string(items.size()) + "]");
+    if (items.size() == max_items) fail(fmt::format("has more than {} entries", max_items));
+    items.emplace_back(value, fmt::format("{}[{}]", key_, items.size()));
   }
   return items;
 }
@@ -50,7 +52,7 @@ bool JsonPlace::flag(const char* key, bool otherwise) const {
 std::int64_t JsonPlace::whole(std::int64_t lowest, std::int64_t highest) const {
   std::int64_t whole = 0;
   if (value_.get(whole) || whole < lowest || whole > highest)
-    fail("is not a whole number from " + std::to_string(lowest) + " to " + std::to_string(highest));
+    fail(fmt::format("is not a whole number from {} to {}", lowest, highest));
   return whole;
 }
 

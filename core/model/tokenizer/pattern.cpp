@@ -1,5 +1,6 @@
 #include "core/model/tokenizer/pattern.h"
 
+#include <fmt/core.h>
 #include <unicode/regex.h>
 #include <unicode/unistr.h>
 #include <unicode/utf8.h>
@@ -85,7 +86,7 @@ class ForIcu {
     const auto read = std::from_chars(inside.data(), inside.data() + comma, min_count);
     if (read.ptr != inside.data() + comma || min_count > 1)
       throw std::invalid_argument("{" + std::string(inside) + "}+ is not read here; {0,n}+ and {1,n}+ are");
-    to_ += "{" + std::to_string(min_count) + ",}";
+    to_ += fmt::format("{{{},}}", min_count);
     at_ = end + 2;
   }
 
@@ -138,7 +139,7 @@ Pattern Pattern::literal(std::string_view text) {
 
 Pattern Pattern::regex(std::string_view expression) {
   if (expression.size() > kLongestExpression)
-    throw std::invalid_argument("has more than " + std::to_string(kLongestExpression) + " bytes");
+    throw std::invalid_argument(fmt::format("has more than {} bytes", kLongestExpression));
   UParseError place;
   UErrorCode error = U_ZERO_ERROR;
   Pattern pattern;
@@ -146,8 +147,7 @@ Pattern Pattern::regex(std::string_view expression) {
   pattern.regex_.reset(icu::RegexPattern::compile(utf16(ForIcu(expression).rewritten()),
                                                   UREGEX_MULTILINE | UREGEX_UNIX_LINES, place, error));
   if (U_FAILURE(error))
-    throw std::invalid_argument(std::string(u_errorName(error)) + " near character " +
-                                std::to_string(place.offset + 1));
+    throw std::invalid_argument(fmt::format("{} near character {}", u_errorName(error), place.offset + 1));
   return pattern;
 }
 

@@ -1,6 +1,8 @@
 // The steps of tokenizer.json that come before and after the model: "normalizer", "pre_tokenizer" and "decoder".
 #pragma once
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -35,8 +37,8 @@ class TextBudget {
   // Throws if a step made the text longer than a text of its length should become.
   void require_size(std::size_t bytes) const {
     if (bytes > most_bytes_)
-      throw std::runtime_error("the steps of the tokenizer make the text more than " + std::to_string(kMaxGrowth) +
-                               " times longer");
+      throw std::runtime_error(
+          fmt::format("the steps of the tokenizer make the text more than {} times longer", kMaxGrowth));
   }
 
   static constexpr const char* kBudgetMessage = "the tokenizer takes too many steps on this text";

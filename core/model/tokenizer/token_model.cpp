@@ -1,7 +1,8 @@
 #include "core/model/tokenizer/token_model.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <stdexcept>
 
 namespace moescope {
@@ -13,11 +14,7 @@ std::unique_ptr<TokenModel> read_token_model(const JsonPlace& place) {
 }
 
 ByteTokens::ByteTokens(const Vocabulary& vocabulary) {
-  for (int byte = 0; byte < 256; ++byte) {
-    char name[sizeof "<0x00>"];
-    std::snprintf(name, sizeof name, "<0x%02X>", byte);
-    ids_[byte] = vocabulary.id_of(name);
-  }
+  for (int byte = 0; byte < 256; ++byte) ids_[byte] = vocabulary.id_of(fmt::format("<0x{:02X}>", byte));
 }
 
 bool ByteTokens::append(std::string_view bytes, std::vector<TokenId>& ids) const {

@@ -1,5 +1,7 @@
 #include "core/model/tokenizer/tokenizer.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <functional>
 #include <mutex>
@@ -107,7 +109,7 @@ void AddedTokens::read(const JsonPlace& place, const Vocabulary& model,
   token.content = place.at("content").text();
   if (token.content.empty()) return;
   if (token.content.size() > kLongestAdded)
-    place.at("content").fail("has more than " + std::to_string(kLongestAdded) + " bytes");
+    place.at("content").fail(fmt::format("has more than {} bytes", kLongestAdded));
   token.single_word = place.flag("single_word", false);
   token.left_strip = place.flag("lstrip", false);
   token.right_strip = place.flag("rstrip", false);
@@ -118,7 +120,7 @@ void AddedTokens::read(const JsonPlace& place, const Vocabulary& model,
   std::optional<TokenId> id = id_of(token.content);
   if (!id) id = model.id_of(token.content);
   if (!id) id = std::max(end_, to_int(model.distinct()));
-  if (*id >= kMaxTokens) place.fail("there are more than " + std::to_string(kMaxTokens) + " tokens");
+  if (*id >= kMaxTokens) place.fail(fmt::format("there are more than {} tokens", kMaxTokens));
   end_ = std::max(end_, *id + 1);
   ids_[token.content] = *id;
   tokens_[*id] = std::move(token);
@@ -201,7 +203,7 @@ void append_special(const JsonPlace& processor, const JsonPlace& special, std::v
 
 void require_few(const JsonPlace& place, const SpecialTokens& tokens) {
   if (tokens.before.size() + tokens.after.size() > kMaxSpecial)
-    place.fail("adds more than " + std::to_string(kMaxSpecial) + " tokens to a text");
+    place.fail(fmt::format("adds more than {} tokens to a text", kMaxSpecial));
 }
 
 SpecialTokens read_template(const JsonPlace& place) {

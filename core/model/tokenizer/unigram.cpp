@@ -1,5 +1,7 @@
 // The unigram model of SentencePiece: cuts a piece into the tokens with the largest sum of scores, by the Viterbi
 // algorithm. T. Kudo, https://arxiv.org/abs/1804.10959.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
@@ -48,10 +50,10 @@ class Unigram : public TokenModel {
   void read_tokens(const JsonPlace& place) {
     for (const JsonValue value : place.list()) {
       const TokenId id = vocabulary_.end();
-      const JsonPlace entry(value, place.key() + "[" + std::to_string(id) + "]");
+      const JsonPlace entry(value, fmt::format("{}[{}]", place.key(), id));
       const std::vector<JsonPlace> pair = entry.items(2);
       if (pair.size() != 2) entry.fail("is not a token and its score");
-      if (id == kMaxTokens) place.fail("has more than " + std::to_string(kMaxTokens) + " tokens");
+      if (id == kMaxTokens) place.fail(fmt::format("has more than {} tokens", kMaxTokens));
       const std::string_view token = pair[0].text();
       vocabulary_.add(token, id);
       if (!token.empty()) trie_.add(token, id);

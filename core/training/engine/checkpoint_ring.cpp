@@ -1,5 +1,7 @@
 #include "core/training/engine/checkpoint_ring.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -101,9 +103,8 @@ void CheckpointRing::State::sync(const Entries& wanted_entries) {
   for (const auto& [step, entry] : wanted_entries)
     if (!written.count(step)) write(step, entry);
   if (removed > 0)
-    throw std::runtime_error(folder + ": " + std::to_string(removed) +
-                             (removed == 1 ? " checkpoint was" : " checkpoints were") +
-                             " removed while training; what is still in memory was written again");
+    throw std::runtime_error(fmt::format("{}: {}{} removed while training; what is still in memory was written again",
+                                         folder, removed, removed == 1 ? " checkpoint was" : " checkpoints were"));
 }
 
 void CheckpointRing::State::write(std::int64_t step, const Entry& entry) {

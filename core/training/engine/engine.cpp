@@ -1,5 +1,7 @@
 #include "core/training/engine/engine.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -18,9 +20,10 @@ namespace {
 
 std::vector<Trainer> checked(std::vector<Trainer> trainers) {
   if (trainers.empty() || trainers.size() > kMaxRuns)
-    throw std::runtime_error(std::to_string(trainers.size()) + " runs are to train together; allowed: 1 to " +
-                             std::to_string(kMaxRuns) +
-                             "; \"Compare with...\" and moescope-cli train take more, in groups");
+    throw std::runtime_error(
+        fmt::format("{} runs are to train together; allowed: 1 to {}; \"Compare with...\" and moescope-cli train take "
+                    "more, in groups",
+                    trainers.size(), kMaxRuns));
   const Trainer& first = trainers.front();
   for (const Trainer& trainer : trainers) {
     if (const std::string problem = lock_step_problem(first.config(), trainer.config()); !problem.empty())
@@ -89,7 +92,7 @@ void add_telemetry_time(TelemetryFrame& frame, Clock::time_point begin) {
 }  // namespace
 
 std::string Trouble::text() const {
-  const std::string at = "step " + std::to_string(step);
+  const std::string at = fmt::format("step {}", step);
   return "run " + name + ": " + (within_step ? at + " failed: " + reason : reason + " at " + at);
 }
 
@@ -101,8 +104,8 @@ Engine::Engine(std::vector<Trainer> trainers, const EngineOptions& options)
   const RunConfig& batches = options.batches_of ? *options.batches_of : first().trainer.config();
   data_ = open_dataset(batches.data, batches.seed, options.goes_on);
   if (const int tokens = data_->vocabulary(), vocab = first().trainer.config().model.vocab; tokens > vocab)
-    throw std::runtime_error("model.vocab is " + std::to_string(vocab) + ", but data.tokenizer has " +
-                             std::to_string(tokens) + " tokens: choose at least as many");
+    throw std::runtime_error(
+        fmt::format("model.vocab is {}, but data.tokenizer has {} tokens: choose at least as many", vocab, tokens));
   mixtures_[0] = data_->mixture(batches.data.mixture);
   sink_.emplace(recording_, options.array_bytes);  // last, because it creates a file
   for (const Run& run : runs_)
@@ -199,7 +202,7 @@ std::string Engine::save_checkpoint(const std::string& folder) {
   } catch (const std::runtime_error& error) {
     problem = error.what();
   }
-  const std::string path = folder + '/' + std::to_string(step);
+  const std::string path = fmt::format("{}/{}", folder, step);
   const std::string text = problem.empty() ? std::string(kCheckpointSaved) + ": " + path : problem;
   for (const Run& run : runs_) sink_->publish(Marker{run.number, step, "event", text});
   return problem;

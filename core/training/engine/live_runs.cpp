@@ -1,5 +1,7 @@
 #include "core/training/engine/live_runs.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <limits>
 #include <span>
@@ -36,7 +38,7 @@ void require_domains(const std::string& mixture, const std::vector<std::string>&
 
 void require_room(const LiveState& live) {
   if (live.runs.size() >= kMaxRuns)
-    throw std::invalid_argument(std::to_string(kMaxRuns) + " runs are open, more cannot be compared: close one first");
+    throw std::invalid_argument(fmt::format("{} runs are open, more cannot be compared: close one first", kMaxRuns));
 }
 
 std::string unique_name(const LiveState& live, const std::string& base_name) {
@@ -57,10 +59,10 @@ RunConfig config_to_come(const LiveState& live, const AddRunRequest& request) {
 
 void require_routing_to_come(const LiveState& live, const RunConfig& config, std::int64_t first_step) {
   if (config.router.replay && live.status.step > first_step)
-    throw std::invalid_argument("run " + config.name +
-                                " replays run A's routing (router.replay), which is not kept for the " +
-                                std::to_string(live.status.step - first_step) +
-                                " steps already taken: start run A again together with this twin");
+    throw std::invalid_argument(
+        fmt::format("run {} replays run A's routing (router.replay), which is not kept for the {} steps already taken: "
+                    "start run A again together with this twin",
+                    config.name, live.status.step - first_step));
 }
 
 // Refuses a change after which a run could not replay run A's routing, because their routings differ in shape.
@@ -182,15 +184,17 @@ int LiveRuns::add_run(RunConfig config) {
   for (const ConfigDifference& found : difference(first.config, config)) {
     const ConfigField& field = found.setting.field();
     if (first_step > 0 && (!field.live || !request.from))
-      throw std::invalid_argument("these runs were resumed at step " + std::to_string(first_step) +
-                                  ", so that a new run cannot take the steps before: " + field.key +
-                                  " can be compared only from the beginning");
+      throw std::invalid_argument(
+          fmt::format("these runs were resumed at step {}, so that a new run cannot take the steps before: {} can be "
+                      "compared only from the beginning",
+                      first_step, field.key));
     field.set(request.config, field.get(config));
     request.inheritance.except.insert(found.setting);
   }
   if (first_step > 0 && !request.from)
-    throw std::invalid_argument("these runs were resumed at step " + std::to_string(first_step) +
-                                " and no checkpoint of that step is kept (telemetry.checkpoint_every is 0)");
+    throw std::invalid_argument(fmt::format(
+        "these runs were resumed at step {} and no checkpoint of that step is kept (telemetry.checkpoint_every is 0)",
+        first_step));
   request.config.name = config.name;
   return open_new_run(*state_, std::move(request));
 }
@@ -261,13 +265,14 @@ void LiveRuns::rewind(std::int64_t step) {
   const std::lock_guard lock(state_->mutex);
   LiveState& live = *state_;
   RewindRequest request{step, {}};
-  if (!live.ring.holds(step)) throw std::invalid_argument("no checkpoint of step " + std::to_string(step) + " is kept");
+  if (!live.ring.holds(step)) throw std::invalid_argument(fmt::format("no checkpoint of step {} is kept", step));
   for (const LiveState::OpenRun& run : live.runs) {
     CheckpointRing::Snapshot snapshot = live.ring.find(step, run.number);
     const auto behind = std::ranges::find(live.status.catching_up, run.number, &RunProgress::run);
     if (!snapshot && (behind == live.status.catching_up.end() || behind->step > step))
-      throw std::invalid_argument("run " + run.config.name + " is not in the checkpoint of step " +
-                                  std::to_string(step) + ": it began later; close it, or rewind to a later step");
+      throw std::invalid_argument(
+          fmt::format("run {} is not in the checkpoint of step {}: it began later; close it, or rewind to a later step",
+                      run.config.name, step));
     request.runs[run.number] = std::move(snapshot);
   }
   live.changes.undo_after(step);
@@ -290,11 +295,10 @@ int LiveRuns::branch(int run, std::int64_t step, const std::vector<LiveChange>& 
   AddRunRequest request;
   request.from = state_->ring.find(step, run);
   if (!request.from)
-    throw std::invalid_argument("no checkpoint of run " + source.config.name + " at step " + std::to_string(step) +
-                                " is kept");
+    throw std::invalid_argument(fmt::format("no checkpoint of run {} at step {} is kept", source.config.name, step));
   request.config = request.from->config;
   request.inheritance = {run, state_->changes.last_before(step), {}};
-  request.text = "branched off run " + source.config.name + " at step " + std::to_string(step);
+  request.text = fmt::format("branched off run {} at step {}", source.config.name, step);
   for (const LiveChange& change : changes) {
     const ConfigField& field = change.setting.field();
     require_live(change);

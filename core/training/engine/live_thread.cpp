@@ -1,5 +1,7 @@
 #include "core/training/engine/live_thread.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
@@ -67,7 +69,7 @@ void PendingCaptures::compute_ahead(Engine& runs, bool paused) {
       trainer->compute_ahead(runs.batch(step), *pending.tap);
       deliver(pending, *trainer, step, true);
     } catch (const std::exception& error) {
-      pending.capture->fail(std::string("step ") + std::to_string(step) + " could not be computed: " + error.what());
+      pending.capture->fail(fmt::format("step {} could not be computed: {}", step, error.what()));
     }
     return true;
   });
@@ -358,7 +360,7 @@ void LiveThread::serve(const RewindRequest& request) {
     trainer->restore(*snapshot);
     shared_.sink.rewind(number, request.step);
     shared_.sink.publish(
-        Marker{number, request.step, "event", "rewound from step " + std::to_string(from) + " to the checkpoint here"});
+        Marker{number, request.step, "event", fmt::format("rewound from step {} to the checkpoint here", from)});
   }
   engine_.set_mixture(request.step, engine_.first().trainer.config().data.mixture);
   const std::lock_guard lock(shared_.mutex);
@@ -419,7 +421,7 @@ LiveState::OpenRun* LiveState::find(int number) {
 
 LiveState::OpenRun& LiveState::find_or_throw(int number) {
   if (OpenRun* run = find(number)) return *run;
-  throw std::invalid_argument("there is no run number " + std::to_string(number));
+  throw std::invalid_argument(fmt::format("there is no run number {}", number));
 }
 
 }  // namespace moescope

@@ -1,5 +1,7 @@
 #include "core/training/engine/queue_file.h"
 
+#include <fmt/core.h>
+
 #include <filesystem>
 #include <set>
 #include <stdexcept>
@@ -35,13 +37,12 @@ std::int64_t whole_number(const nlohmann::json& file, const char* key, std::int6
   const nlohmann::json& entry = entry_of(file, key);
   const bool whole = entry.is_number_integer();
   if (!whole || entry.get<std::int64_t>() < min || entry.get<std::int64_t>() > max)
-    refuse_queue(std::string(key) + " is not a whole number from " + std::to_string(min) + " to " +
-                 std::to_string(max));
+    refuse_queue(fmt::format("{} is not a whole number from {} to {}", key, min, max));
   return entry.get<std::int64_t>();
 }
 
 RunConfig config_from(const nlohmann::json& entry, std::size_t place) {
-  const std::string which = "run " + std::to_string(place + 1);
+  const std::string which = fmt::format("run {}", place + 1);
   if (!entry.is_string()) refuse_queue(which + " is not a text");
   ParsedConfig parsed = parse_config(entry.get_ref<const std::string&>(), which);
   if (!parsed.problems.empty()) refuse_queue(parsed.problems.front().text());
@@ -50,8 +51,7 @@ RunConfig config_from(const nlohmann::json& entry, std::size_t place) {
 
 void require_one_queue(const std::vector<RunConfig>& runs) {
   if (runs.size() < 2 || runs.size() > 1 + kMaxCandidates)
-    refuse_queue("it holds " + std::to_string(runs.size()) + " runs, not run A and 1 to " +
-                 std::to_string(kMaxCandidates) + " candidates");
+    refuse_queue(fmt::format("it holds {} runs, not run A and 1 to {} candidates", runs.size(), kMaxCandidates));
   std::set<std::string> names;
   for (const RunConfig& run : runs) {
     if (!names.insert(run.name).second) refuse_queue("two of its runs are named " + run.name);
@@ -88,8 +88,7 @@ QueueState parse_queue(std::string_view json) {
   }
   if (!file.is_object()) refuse_queue("it is no JSON object");
   if (const auto format = whole_number(file, kFormatKey, 0, kMaxGroupSteps); format != kQueueFormat)
-    refuse_queue("it is of format " + std::to_string(format) + ", and this program reads format " +
-                 std::to_string(kQueueFormat));
+    refuse_queue(fmt::format("it is of format {}, and this program reads format {}", format, kQueueFormat));
   QueueState state;
   state.steps = whole_number(file, kStepsKey, 1, kMaxGroupSteps);
   state.finished = to_int(whole_number(file, kFinishedKey, 0, kMaxCandidates));

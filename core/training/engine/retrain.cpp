@@ -1,5 +1,7 @@
 #include "core/training/engine/retrain.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -68,8 +70,8 @@ class Retraining : public EngineObserver {
 // Returns the error message for a loss that differs from the recorded one, with possible causes.
 std::string otherwise(const RecomputePlan& plan, float loss) {
   const KernelCheck kernels = check_kernels(plan.kernels);
-  return formatted("step %lld gave another loss: %.9g in place of the recorded %.9g. ",
-                   static_cast<long long>(plan.step), loss, plan.loss) +
+  return fmt::format("step {} gave another loss: {:.9g} in place of the recorded {:.9g}. ", plan.step, loss,
+                     plan.loss) +
          (kernels.outcome == KernelCheck::Outcome::equal
               ? "The kernels are the same: another version of the program trained it, or its data have changed."
               : kernels.text);
@@ -114,11 +116,11 @@ void retrain(const RecordedTraining& recorded, const std::function<bool(Engine&)
 }
 
 std::string Reproduction::text() const {
-  const std::string steps = std::to_string(compared) + (compared == 1 ? " step" : " steps");
+  const std::string steps = fmt::format("{}{}", compared, compared == 1 ? " step" : " steps");
   if (differs_at < 0) return "The same losses to the bit over " + steps + ".";
-  return formatted(
-             "The losses differ from step %lld on: %.9g recorded, %.9g now; the %lld before are the same to the bit.",
-             static_cast<long long>(differs_at), recorded, computed, static_cast<long long>(compared - 1)) +
+  return fmt::format(
+             "The losses differ from step {} on: {:.9g} recorded, {:.9g} now; the {} before are the same to the bit.",
+             differs_at, recorded, computed, compared - 1) +
          (kernels.empty() ? "" : " " + kernels);
 }
 
@@ -128,8 +130,10 @@ std::string reproduce_problem(const RunInfo& first, const History& history) {
     return info.name + " was not trained here: its log has no settings to train from";
   if (history.steps().empty()) return info.name + " has no steps";
   if (history.steps().first != 0)
-    return info.name + " begins with step " + std::to_string(history.steps().first) +
-           ", resumed or branched off: its state at that step is in a checkpoint, not in the recording";
+    return fmt::format(
+        "{} begins with step {}, resumed or branched off: its state at that step is in a checkpoint, not in the "
+        "recording",
+        info.name, history.steps().first);
   return {};
 }
 
@@ -174,11 +178,11 @@ RecomputePlan plan_recompute(const History& run, const History& first, const Ope
                              std::shared_ptr<const TrainerSnapshot> from, std::string from_file) {
   const StepRange recorded_steps = run.steps();
   if (recorded_steps.empty() || step < recorded_steps.first || step > recorded_steps.last)
-    throw std::invalid_argument("run " + run.info().name + " has not taken step " + std::to_string(step));
+    throw std::invalid_argument(fmt::format("run {} has not taken step {}", run.info().name, step));
   const bool whole = recorded_steps.first == 0;
   if (!whole && !from && from_file.empty())
-    throw std::invalid_argument("run " + run.info().name + " began with step " + std::to_string(recorded_steps.first) +
-                                ", from a checkpoint that is not kept");
+    throw std::invalid_argument(fmt::format("run {} began with step {}, from a checkpoint that is not kept",
+                                            run.info().name, recorded_steps.first));
   RecomputePlan plan;
   plan.run = run.info().run;
   plan.place = place;
@@ -200,7 +204,7 @@ std::string recorded_checkpoint(const std::string& recording_path, const std::st
   if (folder.empty()) return {};
   std::string newest;
   for (const std::int64_t checkpoint_step : checkpoint_steps(folder)) {
-    const std::string file = folder + '/' + std::to_string(checkpoint_step) + '/' + run_name + ".safetensors";
+    const std::string file = fmt::format("{}/{}/{}.safetensors", folder, checkpoint_step, run_name);
     if (checkpoint_step <= step && std::filesystem::exists(file)) newest = file;
   }
   return newest;
@@ -249,8 +253,7 @@ void RecomputedScan::work(const std::stop_token& stop) {
 OperandScan RecomputedScan::scan_operands_of(Engine& engine, const std::stop_token& stop) {
   Trainer& copy = *engine.find(0);
   if (scanned_operands(copy.config(), std::nullopt).empty())
-    throw std::runtime_error("nothing of run " + copy.config().name + " is rounded at step " +
-                             std::to_string(plan_.step));
+    throw std::runtime_error(fmt::format("nothing of run {} is rounded at step {}", copy.config().name, plan_.step));
   auto found = copy.scan_operands(engine.batch(plan_.step), std::nullopt, [&](int done, int total) {
     done_ = done;
     total_ = total;

@@ -1,5 +1,7 @@
 #include "core/training/engine/run_groups.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -23,8 +25,7 @@ void require_same_runs(const std::string& path, const std::vector<RunInfo>& reco
   const auto fail = [&](const std::string& reason) {
     throw std::runtime_error(path + " belongs to another comparison: " + reason);
   };
-  if (recorded.size() != runs.size())
-    fail("it holds " + std::to_string(recorded.size()) + " runs, not " + std::to_string(runs.size()));
+  if (recorded.size() != runs.size()) fail(fmt::format("it holds {} runs, not {}", recorded.size(), runs.size()));
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const RunConfig config = recorded_config(recorded[i]);
     if (config.name != runs[i].name) fail("it holds " + config.name + ", not " + runs[i].name);
@@ -57,7 +58,7 @@ std::vector<RunGroup> candidate_groups(std::span<const RunConfig> runs, const st
 std::string path_of_group(const std::string& path, int number) {
   if (path.empty()) return {};
   const std::filesystem::path whole(path);
-  return (whole.parent_path() / (whole.stem().string() + '-' + std::to_string(number) + whole.extension().string()))
+  return (whole.parent_path() / (fmt::format("{}-{}{}", whole.stem().string(), number, whole.extension().string())))
       .string();
 }
 
@@ -80,21 +81,20 @@ std::string free_name(const std::string& base_name, std::span<const RunConfig> o
     return std::ranges::any_of(other_runs, [&](const RunConfig& config) { return config.name == name; });
   };
   std::string name = base_name;
-  for (int n = 2; is_taken(name); ++n) name = base_name.substr(0, kLongestNumbered) + '-' + std::to_string(n);
+  for (int n = 2; is_taken(name); ++n) name = fmt::format("{}-{}", base_name.substr(0, kLongestNumbered), n);
   return name;
 }
 
 void Baseline::check(const TelemetryFrame& frame_of_a) {
   const Step step{std::bit_cast<std::uint32_t>(frame_of_a.ce_loss), std::bit_cast<std::uint32_t>(frame_of_a.grad_norm)};
   const std::size_t place = frame_of_a.step;
-  if (place > steps_.size()) throw std::runtime_error("run A lacks step " + std::to_string(steps_.size()));
+  if (place > steps_.size()) throw std::runtime_error(fmt::format("run A lacks step {}", steps_.size()));
   if (place == steps_.size()) return steps_.push_back(step);
   if (steps_[place] == step) return;
-  throw std::runtime_error("run A differs from that of another group at step " + std::to_string(place) + ": loss " +
-                           std::to_string(frame_of_a.ce_loss) + " against " +
-                           std::to_string(std::bit_cast<float>(steps_[place].loss)) +
-                           ". The groups cannot be compared: they were trained with other kernels, other data or "
-                           "another version of the program; train all of them anew");
+  throw std::runtime_error(fmt::format(
+      "run A differs from that of another group at step {}: loss {} against {}. The groups cannot be compared: they "
+      "were trained with other kernels, other data or another version of the program; train all of them anew",
+      place, frame_of_a.ce_loss, std::bit_cast<float>(steps_[place].loss)));
 }
 
 bool has_lost_its_loss(const History& run) {
@@ -114,8 +114,8 @@ std::vector<HistoryPtr> finished_group(const RunGroup& group, std::int64_t steps
     if (!has_ended(*histories.back(), steps)) return {};
   }
   if (histories.front()->steps().last >= steps)
-    throw std::runtime_error(path + " holds " + std::to_string(histories.front()->steps().last + 1) +
-                             " steps, more than the " + std::to_string(steps) + " to train");
+    throw std::runtime_error(
+        fmt::format("{} holds {} steps, more than the {} to train", path, histories.front()->steps().last + 1, steps));
   recording.read(recording.runs().front().run, [&](const std::shared_ptr<const TelemetryFrame>& frame, double) {
     baseline.check(*frame);
     return true;

@@ -1,5 +1,7 @@
 #include "core/training/engine/run_queue.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <exception>
 #include <stdexcept>
@@ -187,7 +189,7 @@ void RunQueue::fail(std::size_t place, const std::string& reason) {
   const std::lock_guard lock(mutex_);
   const std::vector<RunConfig>& runs = groups_[place].runs;
   if (error_.empty())
-    error_ = (runs.size() == 1 ? runs.front().name : "group " + std::to_string(place + 1)) + ": " + reason;
+    error_ = (runs.size() == 1 ? runs.front().name : fmt::format("group {}", place + 1)) + ": " + reason;
 }
 
 void RunQueue::warn(const std::string& text) {

@@ -1,5 +1,7 @@
 #include "core/training/engine/sweep.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <sstream>
@@ -122,7 +124,7 @@ std::vector<RunGroup> sweep_groups(const RunConfig& base, std::span<const SweepA
       if (axes[a].field == axes[b].field) throw std::runtime_error(axes[a].field->key + " is given twice");
   const std::size_t points = grid_size(axes);
   if (points * seeds > kMaxSweepRuns)
-    throw std::runtime_error("the grid has more than " + std::to_string(kMaxSweepRuns) + " runs");
+    throw std::runtime_error(fmt::format("the grid has more than {} runs", kMaxSweepRuns));
   std::vector<RunGroup> groups;
   std::vector<RunConfig> named;
   for (int seed = 0; seed < seeds; ++seed) {

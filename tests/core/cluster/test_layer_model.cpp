@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -115,10 +116,9 @@ TEST(LayerModel, ManualHasTheErrorsOfBothHosts) {
                                      {"communication", &CalibrationReport::comm},
                                      {"experts", &CalibrationReport::experts}}) {
     const auto cell = [](const ErrorSummary& e) {
-      return formatted("%.1f %%, %.1f %%", 100 * e.median, 100 * e.worst);
+      return fmt::format("{:.1f} %, {:.1f} %", 100 * e.median, 100 * e.worst);
     };
-    const std::string row =
-        formatted("| %s | %s | %s |", part, cell(four.*errors).c_str(), cell(eight.*errors).c_str());
+    const std::string row = fmt::format("| {} | {} | {} |", part, cell(four.*errors), cell(eight.*errors));
     EXPECT_NE(text.find(row), std::string::npos) << row;
   }
 }

@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -222,7 +223,7 @@ TEST(StepModel, ManualHasTheFiguresOfThePublishedRuns) {
         const StepConfig config = published_b200_config(mxfp8, kind);
         const Band band = throughput_band(config, hypothesis);
         EXPECT_LT(band.low, band.high);
-        const std::string cell = formatted("%.0f (%.0f-%.0f)", speed(config), band.low, band.high);
+        const std::string cell = fmt::format("{:.0f} ({:.0f}-{:.0f})", speed(config), band.low, band.high);
         EXPECT_NE(page.find(cell), std::string::npos) << cell;
       }
     for (const auto& [kind, published] :
@@ -231,8 +232,8 @@ TEST(StepModel, ManualHasTheFiguresOfThePublishedRuns) {
       const Band band = throughput_band(config, hypothesis);
       EXPECT_GE(published, band.low);
       EXPECT_LE(published, band.high);
-      const std::string cell = formatted("%.0f, %+.0f %%, inside the band %.0f-%.0f", speed(config),
-                                         100 * (speed(config) / published - 1), band.low, band.high);
+      const std::string cell = fmt::format("{:.0f}, {:+.0f} %, inside the band {:.0f}-{:.0f}", speed(config),
+                                           100 * (speed(config) / published - 1), band.low, band.high);
       EXPECT_NE(page.find(cell), std::string::npos) << cell;
     }
   }
@@ -246,8 +247,8 @@ TEST(StepModel, H100PairIsEvidenceAgainstH1) {
     };
     return speed(AllToAll::deep_ep) / speed(AllToAll::standard) - 1;
   };
-  const std::string row = formatted("| %+.0f %% | %+.0f %% | %+.0f %% |", 100 * (kH100DeepEp / kH100Standard - 1),
-                                    100 * gain(Hypothesis::h1), 100 * gain(Hypothesis::h2));
+  const std::string row = fmt::format("| {:+.0f} % | {:+.0f} % | {:+.0f} % |", 100 * (kH100DeepEp / kH100Standard - 1),
+                                      100 * gain(Hypothesis::h1), 100 * gain(Hypothesis::h2));
   EXPECT_NE(manual_page().find(row), std::string::npos) << row;
   EXPECT_NEAR(gain(Hypothesis::h1), 0.22, 0.02);
   EXPECT_NEAR(gain(Hypothesis::h2), 0.57, 0.02);
