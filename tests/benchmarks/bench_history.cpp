@@ -81,14 +81,6 @@ void series_1e6_into_800(benchmark::State& state) {  // limit: 0.3 ms
 }
 BENCHMARK(series_1e6_into_800)->Unit(benchmark::kMillisecond);
 
-void smoothed_1e6_into_800(benchmark::State& state) {
-  const History& history = long_history();
-  for (auto _ : state) {
-    benchmark::DoNotOptimize(history.smoothed(Metric::ce_loss, kWholeRun, {0, 999'999}, 800, 0.99));
-  }
-}
-BENCHMARK(smoothed_1e6_into_800)->Unit(benchmark::kMillisecond);
-
 void waterfall_of_mini_v3_5000_into_800(benchmark::State& state) {
   History history(sample_info(kMiniV3));
   const auto frames = sample_run(kMiniV3, 16);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cassert>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -277,16 +276,6 @@ std::vector<PyramidBin> History::series(Metric metric, int layer, std::span<cons
   if (out.empty()) return out;
   const std::lock_guard lock(state_->mutex);
   state_->scalars.series(metric, layer, edges, out);
-  return out;
-}
-
-std::vector<float> History::smoothed(Metric metric, int layer, std::span<const std::int64_t> edges,
-                                     double factor) const {
-  assert(factor > 0 && factor < 1);
-  std::vector<float> out(bins_of(edges), kNoValue);
-  if (out.empty()) return out;
-  const std::lock_guard lock(state_->mutex);
-  state_->scalars.smoothed(metric, layer, edges, factor, out);
   return out;
 }
 

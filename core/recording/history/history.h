@@ -100,12 +100,6 @@ class History {
   std::vector<PyramidBin> series(Metric metric, int layer, StepRange range, int bins) const {
     return series(metric, layer, slice_edges(range, bins));
   }
-  // Returns an exponential moving average (bias-corrected, factor 0..1 exclusive) over every step, read at the last
-  // step of each bin; NaN for an empty bin.
-  std::vector<float> smoothed(Metric metric, int layer, std::span<const std::int64_t> edges, double factor) const;
-  std::vector<float> smoothed(Metric metric, int layer, StepRange range, int bins, double factor) const {
-    return smoothed(metric, layer, slice_edges(range, bins), factor);
-  }
 
   // Utilisation u_e = n_e E / (K T) of one MoE layer for plotting: bins x E row-major. Each bin shows the value
   // farthest from 1 (in log2) of its steps, or their mean; NaN for an empty bin.

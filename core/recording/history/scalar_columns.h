@@ -106,32 +106,6 @@ class ScalarColumns {
     }
   }
 
-  // Begins early enough that the rows before have a total weight below 1e-12.
-  void smoothed(Metric metric, int layer, std::span<const std::int64_t> edges, double factor,
-                std::span<float> bins) const {
-    const auto found = column(metric, layer);
-    if (!found) return;
-    const auto reach = static_cast<std::size_t>(std::ceil(std::log(1e-12) / std::log(factor)));
-    const std::size_t first = found->first_at(steps_.row_of(edges.front()));
-    double sum = 0, weight = 0;
-    std::size_t i = first - std::min(first, reach);
-    // Adds the values before `end`; returns true if one of them is finite.
-    const auto add_until = [&](std::size_t end) {
-      bool any = false;
-      for (; i < end; ++i) {
-        const float value = (*found->values)[i];
-        if (!std::isfinite(value)) continue;
-        sum = factor * sum + (1 - factor) * value;
-        weight = factor * weight + (1 - factor);
-        any = true;
-      }
-      return any;
-    };
-    add_until(first);
-    for (std::size_t b = 0; b < bins.size(); ++b)
-      if (add_until(found->first_at(steps_.row_of(edges[b + 1])))) bins[b] = static_cast<float>(sum / weight);
-  }
-
   std::size_t size() const { return steps_.size(); }                           // rows
   std::size_t row_of(std::int64_t step) const { return steps_.row_of(step); }  // first row at or after `step`
   std::int64_t step_of(std::size_t row) const { return steps_[row]; }

@@ -32,7 +32,6 @@ TEST(History, EmptyHasNothing) {
   EXPECT_EQ(history.quant_frame_at(5), nullptr);
   EXPECT_TRUE(is_missing(history.value_at(Metric::ce_loss, kWholeRun, 3)));
   EXPECT_EQ(history.series(Metric::ce_loss, kWholeRun, {0, 9}, 3)[1].finite, 0u);
-  EXPECT_TRUE(std::isnan(history.smoothed(Metric::cv, 1, {0, 9}, 3, 0.9)[2]));
   EXPECT_EQ(history.utilisation(1, {0, 9}, 4).size(), 4u * 8);
   EXPECT_TRUE(std::isnan(history.utilisation(1, {0, 9}, 4)[31]));
   EXPECT_EQ(history.kept_every(), 1);
@@ -73,48 +72,6 @@ TEST(History, ALayerHasRowsForItsOwnFramesOnly) {
   EXPECT_EQ(bins[1].missing, 999u);
   columns.truncate(2007);
   EXPECT_EQ(last(INT64_MAX), 1007.0f);
-}
-
-// Smoothed values are those of all earlier steps, also after more steps, after a rewind and after many other factors.
-TEST(History, SmoothedEqualsRecomputedFromTheWholePast) {
-  History history(sample_info({}));
-  std::mt19937 rng(3);
-  std::vector<float> losses;
-  const auto go_on = [&](std::int64_t from, std::int64_t to) {
-    losses.resize(static_cast<std::size_t>(from));
-    for (std::int64_t step = from; step < to; ++step) {
-      auto frame = std::make_shared<TelemetryFrame>();
-      frame->step = step;
-      frame->ce_loss = step % 13 == 5 ? kNoValue : std::uniform_real_distribution<float>(0, 1)(rng);
-      losses.push_back(frame->ce_loss);
-      history.append(std::move(frame));
-    }
-  };
-  const auto check = [&](double factor, StepRange range) {
-    const auto smoothed = history.smoothed(Metric::ce_loss, kWholeRun, range, static_cast<int>(range.size()), factor);
-    double sum = 0, weight = 0;
-    for (std::int64_t step = 0; step < static_cast<std::int64_t>(losses.size()); ++step) {
-      const float loss = losses[static_cast<std::size_t>(step)];
-      if (!is_missing(loss)) {
-        sum = factor * sum + (1 - factor) * loss;
-        weight = factor * weight + (1 - factor);
-      }
-      if (step < range.first || step > range.last) continue;
-      const float average = smoothed[static_cast<std::size_t>(step - range.first)];
-      if (is_missing(loss))
-        ASSERT_TRUE(is_missing(average)) << step;
-      else
-        ASSERT_NEAR(average, sum / weight, 1e-6) << step;
-    }
-  };
-  go_on(0, 200);
-  for (int i = 1; i < 40; ++i) check(0.025 * i, {100, 150});
-  go_on(200, 300);
-  check(0.9, {150, 299});
-  check(0.025, {0, 299});
-  go_on(120, 250);
-  check(0.9, {100, 249});
-  check(0.5, {0, 249});
 }
 
 TEST(History, GivesFramesBackBitForBit) {
@@ -191,33 +148,6 @@ TEST(History, SeriesAgreeWithBruteForce) {
         ASSERT_EQ(series[b].min, expected[b].min);
         ASSERT_EQ(series[b].max, expected[b].max);
         ASSERT_NEAR(series[b].mean(), expected[b].mean(), 1e-5);
-      }
-    }
-  }
-}
-
-TEST(History, SmoothingIsComputedOnEveryStep) {
-  std::mt19937 rng(4);
-  for (const double factor : {0.5, 0.9, 0.99, 0.999}) {
-    History history(sample_info({}));
-    std::vector<float> expected;
-    double sum = 0, weight = 0;
-    for (int step = 0; step < 4000; ++step) {
-      TelemetryFrame frame;
-      frame.step = step;
-      frame.ce_loss = step % 31 == 5 ? std::sqrt(-1.0f) : std::normal_distribution<float>(3, 1)(rng);
-      if (std::isfinite(frame.ce_loss)) {
-        sum = factor * sum + (1 - factor) * frame.ce_loss;
-        weight = 1 - (1 - weight) * factor;
-      }
-      expected.push_back(static_cast<float>(sum / weight));
-      history.append(std::make_shared<TelemetryFrame>(frame));
-    }
-    for (const StepRange range : {StepRange{0, 3999}, StepRange{3500, 3899}, StepRange{3990, 3993}}) {
-      const int bins = 4;
-      const auto smooth = history.smoothed(Metric::ce_loss, kWholeRun, range, bins, factor);
-      for (int b = 0; b < bins; ++b) {
-        ASSERT_NEAR(smooth[b], expected[range.first + (b + 1) * range.size() / bins - 1], 1e-5) << factor << " " << b;
       }
     }
   }
@@ -586,7 +516,6 @@ TEST(History, OneWriterManyReaders) {
         history.sequence();
         const StepRange steps{static_cast<std::int64_t>(rng() % 400), 400 + static_cast<std::int64_t>(rng() % 400)};
         history.series(Metric::max_vio, 1, range.empty() ? steps : range, 50);
-        history.smoothed(Metric::ce_loss, kWholeRun, steps, 20, 0.9);
         for (const float u : history.utilisation(1 + rng() % 2, steps, 30)) ASSERT_FALSE(u < 0);
         for (const float u : history.utilisation(1 + rng() % 2, steps, 30, Summary::mean)) ASSERT_FALSE(u < 0);
         history.expert_utilisation(1, 3, steps, 30);
