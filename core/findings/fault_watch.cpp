@@ -97,9 +97,13 @@ void FaultWatch::judge_auxiliary(const FaultReading& reading, double max_vio) {
   const double excess = value - even, expected = faults_.aux_expected - even;
   const bool too_small = expected > kExpectedExcess * even && excess < kTooSmall * expected;
   const bool uneven = max_vio > kFaultUneven;
-  const bool says_nothing =
-      reading.aux_is_ours && value != 0 ? too_small : (value == 0 || unchanged || too_small) && uneven;
-  faults_.flat_auxiliary.follow(reading.step, says_nothing && has_information(*reading.router));
+  const bool is_by_counts = reading.aux_is_ours && value != 0;
+  const bool says_nothing = is_by_counts ? too_small : value == 0 || unchanged || too_small;
+  // At an even load, a flat loss is right.
+  const bool tells = is_by_counts ? expected > kExpectedExcess * even : uneven || !says_nothing;
+  faults_.even_windows = tells ? 0 : faults_.even_windows + 1;
+  if (tells || faults_.even_windows > kEvenWindows)
+    faults_.flat_auxiliary.follow(reading.step, tells && says_nothing && has_information(*reading.router));
   faults_.aux = value;
 }
 

@@ -24,6 +24,9 @@ inline constexpr double kFaultUneven = 0.5;
 // excess over the value at an even load is below kTooSmall of the expected excess, which must be at least
 // kExpectedExcess of that value.
 inline constexpr double kFlatAuxiliary = 2e-3, kTooSmall = 0.5, kExpectedExcess = 0.02;
+// A window with an even load shows nothing: it does not count, but the finding is over after more than kEvenWindows of
+// them in a row. Wrong runs of nano with an auxiliary loss of other scores had up to 4.
+inline constexpr int kEvenWindows = 6;
 // A shared excess: the loads of the K fullest experts differ by less than kSameExcess, and the K-th exceeds the next
 // one by more than kClearOfNext, both as shares of the excess. The excess: their mean load minus that of the others.
 inline constexpr double kSameExcess = 0.15, kClearOfNext = 0.7;
@@ -59,9 +62,10 @@ struct LayerFaults {
   ConsecutiveWindows stale_bias;
   double bias_rate = 0;
 
-  ConsecutiveWindows flat_auxiliary;
-  std::optional<double> aux;  // auxiliary loss of the newest window
-  double aux_expected = 0;    // auxiliary loss from counts and scores; NaN: not known
+  ConsecutiveWindows flat_auxiliary;  // without windows with an even load
+  int even_windows = 0;               // the newest windows in a row that do not show whether the loss follows the load
+  std::optional<double> aux;          // auxiliary loss of the newest window
+  double aux_expected = 0;            // auxiliary loss from counts and scores; NaN: not known
 
   ConsecutiveWindows constant_weights;
 

@@ -28,8 +28,10 @@ void describe_auxiliary(const LayerFaults& faults, Finding& finding) {
   const std::string by_counts =
       std::isnan(faults.aux_expected) ? "" : "; the layer's counts and scores give " + decimal(faults.aux_expected);
   finding.observation = fmt::format(
-      "Its value is {}{}. This has lasted for {} windows of {}. The fullest expert has {} times its fair share.",
-      decimal(faults.aux.value_or(0)), by_counts, faults.flat_auxiliary.windows, faults.window_text,
+      "It did not follow an uneven load in {} windows of {}. In the newest window its value is {}{}. The fullest "
+      "expert "
+      "has {} times its fair share.",
+      faults.flat_auxiliary.windows, faults.window_text, decimal(faults.aux.value_or(0)), by_counts,
       decimal(1 + faults.max_vio, 2));
   finding.meaning = absent
                         ? "The loss is not computed or not added, so it cannot balance the router."

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/config/config_toml.h"
+#include "core/findings/fault_watch.h"
 #include "tests/support/made_up_run.h"
 
 namespace moescope {
@@ -164,6 +165,26 @@ TEST(FaultsInLogs, AnAuxiliaryLossThatIsFlatOrZeroIsFound) {
   LoggedRun off(R"({"router_aux_loss_coef": 0})");
   off.steps(260, [](int, RouterFrame& router) { router.aux_loss = 0; });
   EXPECT_EQ(count_of_kind(off.findings(), FindingKind::flat_auxiliary), 0u) << "it is not set";
+}
+
+TEST(FaultsInLogs, AFlatAuxiliaryLossIsNotEndedByAFewEvenLoads) {
+  LoggedRun log(R"({"router_aux_loss_coef": 0.01})");
+  const auto flat = [](int, RouterFrame& router) { router.aux_loss = 0.01f; };
+  for (const MadeUpShares& shares : {uneven_shares(), MadeUp::even(), uneven_shares()}) log.steps(100, flat, shares);
+  EXPECT_EQ(count_of_kind(log.findings(), FindingKind::flat_auxiliary), 1u) << all_text(log.findings());
+  log.steps(
+      110, [](int step, RouterFrame& router) { router.aux_loss = 0.01f + 1e-4f * static_cast<float>(step); },
+      MadeUp::even());
+  EXPECT_EQ(count_of_kind(log.findings(), FindingKind::flat_auxiliary), 0u) << "the loss varies";
+}
+
+TEST(FaultsInLogs, AFlatAuxiliaryLossEndsWithALastingEvenLoad) {
+  LoggedRun log(R"({"router_aux_loss_coef": 0.01})");
+  const auto flat = [](int, RouterFrame& router) { router.aux_loss = 0.01f; };
+  log.steps(200, flat);
+  EXPECT_EQ(count_of_kind(log.findings(), FindingKind::flat_auxiliary), 1u) << all_text(log.findings());
+  log.steps(50 * (kEvenWindows + 2), flat, MadeUp::even());
+  EXPECT_EQ(count_of_kind(log.findings(), FindingKind::flat_auxiliary), 0u) << all_text(log.findings());
 }
 
 TEST(FaultsInLogs, AnAuxiliaryLossOfAllLayersCountsWhereItIsZero) {
