@@ -94,7 +94,7 @@ class CliDocs : public Cli {
     std::string log;
     for (int step = 0; step <= 2000; ++step)
       log += R"({"step":)" + std::to_string(step) + R"(,"loss":)" + std::to_string(5.0 - step * 1e-3) +
-             R"(,"tokens_per_expert":[[40,)" + std::to_string(38 + step % 5) + "]]}\n";
+             R"(,"tokens_per_expert":[[40,41,39,40,42,38,40,)" + std::to_string(38 + step % 5) + "]]}\n";
     for (const char* name : {"run.jsonl", "twin.jsonl", "new.jsonl", "good1.jsonl", "good2.jsonl"}) write(name, log);
     write("many.toml", read("nano.toml") + "[[compare]]\nseed = 2\n[[compare]]\nrouter.top_k = 1\n");
     write("my-claim.toml", block_in(kSource / "docs/claims.md", "```toml\n"));
