@@ -392,7 +392,8 @@ void print_report(const CheckOptions& options, const std::string& text, const st
 }
 
 void check_against_good(const CheckOptions& options) {
-  const std::vector<GateVerdict> failing = gate_verdicts(options.fail_on.empty() ? "regressed" : options.fail_on);
+  const std::vector<GateVerdict> failing =
+      gate_verdicts(options.fail_on.empty() ? "regressed,differs" : options.fail_on);
   const auto runs_of = [&](const std::string& file, const std::string& run) {
     const OpenedRuns opened = read_runs(file, run, options.routed);
     print_notes(opened);
@@ -483,7 +484,7 @@ void add_check_command(CLI::App& app) {
       "Findings that end the command with status 1, separated by commas (default: severe): severe (all severe ones), "
       "warning (all warnings, too)";
   for (const FindingKindInfo& info : finding_kinds()) words += std::string(", ") + info.word;
-  words += "; with --against: regressed (default), better, too-early, same";
+  words += "; with --against: regressed and differs (default), better, too-early, same";
   command.option("--fail-on", options->fail_on, words);
   command.option("--json", options->json, "Print all findings, or what --engine compares, as JSON");
   const Option follow = command.option("--follow", options->follow,

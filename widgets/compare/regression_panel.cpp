@@ -1,6 +1,7 @@
 #include "widgets/compare/regression_panel.h"
 
 #include <QHeaderView>
+#include <array>
 #include <cmath>
 
 #include "widgets/look/counted_text.h"
@@ -244,7 +245,8 @@ void RegressionPanel::show(GateReport report) {
                        head + ": " + names.join(QStringLiteral(", ")), head});
   settings_->setToolTip(keys.join('\n'));
   list_->setVisible(!settings.isEmpty());
-  const Sign sign = report_.verdict == GateVerdict::regressed ? Sign::bad : Sign::good;
+  constexpr std::array kSigns = {Sign::good, Sign::bad, Sign::attention, Sign::good, Sign::good};  // by GateVerdict
+  const Sign sign = kSigns[static_cast<std::size_t>(report_.verdict)];
   emit judged(judgedRun(), report_.verdict == GateVerdict::too_early ? QString() : word(), sign, placeText());
   update();
 }

@@ -70,8 +70,8 @@ const char* side_word(const GateReport& report, const GateExit& exit) {
 }  // namespace
 
 std::vector<GateVerdict> gate_verdicts(const std::string& words) {
-  constexpr std::array kVerdicts = {GateVerdict::regressed, GateVerdict::better, GateVerdict::too_early,
-                                    GateVerdict::same};
+  constexpr std::array kVerdicts = {GateVerdict::regressed, GateVerdict::differs, GateVerdict::better,
+                                    GateVerdict::too_early, GateVerdict::same};
   std::vector<GateVerdict> verdicts;
   for (std::string_view unread_words = words;;) {
     const bool is_last = unread_words.find(',') == std::string_view::npos;

@@ -48,10 +48,13 @@ std::int64_t step_by_tokens(const History& a, std::int64_t step, const History& 
   return aligned_step(step, token_ratio(a, b));
 }
 
-void GapTrack::Average::add(double value) {
+// The average is over steps, not over values, which may be many steps apart, as in a log of every 20th step.
+void GapTrack::Average::add(std::int64_t step, double value) {
   if (!std::isfinite(value)) return;
-  sum_ = kGapFactor * sum_ + (1 - kGapFactor) * value;
-  weight_ = kGapFactor * weight_ + (1 - kGapFactor);
+  const double kept = std::pow(kGapFactor, step - last_step_);
+  last_step_ = step;
+  sum_ = kept * sum_ + (1 - kGapFactor) * value;
+  weight_ = kept * weight_ + (1 - kGapFactor);
 }
 
 float GapTrack::Average::get() const {
@@ -119,7 +122,7 @@ void GapTrack::add(std::int64_t step, float of_a, float of_b) {
   steps_.push_back(step);
   const double gap = of_b - static_cast<double>(of_a);
   raw_.append(std::isfinite(gap) ? static_cast<float>(gap) : kNoValue);
-  average_.add(gap);
+  average_.add(step, gap);
   smooth_.append(average_.get());
   if (is_missing(of_a) && is_missing(of_b)) return;  // for example between two measurements of the validation loss
   measured_ = true;

@@ -73,11 +73,12 @@ class GapTrack {
  private:
   class Average {
    public:
-    void add(double value);
+    void add(std::int64_t step, double value);
     float get() const;
 
    private:
     double sum_ = 0, weight_ = 0;
+    std::int64_t last_step_ = 0;
   };
   struct StepPairs {
     std::vector<std::int64_t> a, b;  // rising

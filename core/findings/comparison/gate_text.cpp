@@ -33,7 +33,7 @@ std::string problem_text(const GateReport& report) {
 }  // namespace
 
 const char* gate_verdict_name(GateVerdict verdict) {
-  constexpr const char* kNames[] = {"same", "regressed", "better", "too early"};
+  constexpr const char* kNames[] = {"same", "regressed", "differs", "better", "too early"};
   return kNames[static_cast<std::size_t>(verdict)];
 }
 
@@ -78,8 +78,11 @@ std::string gate_sentence(const GateReport& report) {
   // The first exit that decides: of a run that is better, any.
   const auto decides = [&](const GateExit& exit) { return exit.is_worse || report.verdict == GateVerdict::better; };
   const auto first = std::ranges::find_if(report.exits, decides);
-  return "First outside the band of " + runs_in_words(report.good_runs()) + " at step " + grouped(first->first_step()) +
-         ". " + exit_text(report, *first) + ".";
+  const auto others = std::ranges::count_if(report.exits, [&](const GateExit& exit) { return !decides(exit); });
+  const std::string better =
+      others == 0 ? "" : fmt::format(" {} better.", counted(others, "other figure is", "other figures are"));
+  return fmt::format("First outside the band of {} at step {}. {}.{}", runs_in_words(report.good_runs()),
+                     grouped(first->first_step()), exit_text(report, *first), better);
 }
 
 std::vector<std::string> gate_notes(const GateReport& report) {

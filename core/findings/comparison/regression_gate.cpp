@@ -508,7 +508,7 @@ GateVerdict gate_verdict_of(const GateReport& report) {
   }
   const bool has_undirected =
       std::ranges::any_of(report.exits, [&](const GateExit& exit) { return !figure_of(exit).worst; });
-  return has_undirected && !loss_is_better ? GateVerdict::regressed : GateVerdict::better;
+  return has_undirected && !loss_is_better ? GateVerdict::differs : GateVerdict::better;
 }
 
 // Drops the good runs whose values all equal those of an earlier good run; returns their indices among the good runs.

@@ -29,8 +29,10 @@
 
 namespace moescope {
 
-enum class GateVerdict : std::uint8_t { same, regressed, better, too_early };
-const char* gate_verdict_name(GateVerdict verdict);  // "same", "regressed", "better", "too early"
+// regressed: a figure left the band to its worse side. differs: only figures left of which neither side is worse, such as
+// the score margin, and figures to their better side.
+enum class GateVerdict : std::uint8_t { same, regressed, differs, better, too_early };
+const char* gate_verdict_name(GateVerdict verdict);  // "same", "regressed", "differs", "better", "too early"
 
 // Why there is no verdict: too_early.
 enum class GateProblem : std::uint8_t {
@@ -114,7 +116,7 @@ struct GateReport {
 GateReport judge_gate(const HistoryPtr& run, std::span<const HistoryPtr> good);
 
 // The answer in words.
-std::string gate_sentence(const GateReport& report);  // "Regressed since step 1,240: layer 7, MaxVio (batch). ..."
+std::string gate_sentence(const GateReport& report);  // "First outside the band of the good run at step 1,240. MaxVio (batch), ..."
 std::string exit_text(const GateReport& report, const GateExit& exit);
 // `good`: name of the good runs.
 std::string setting_text(const GateSetting& setting, const std::string& good = "good runs");
