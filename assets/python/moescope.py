@@ -34,7 +34,7 @@ except ImportError:
 
 __all__ = ["Error", "Run", "check", "compare", "open", "open_all", "program", "show", "train"]
 
-_CHECK_FOUND = 1  # exit status of `check` if it has a finding of --fail-on
+_CHECK_FOUND, _NOT_CHECKED = 1, 3  # exit statuses of `check`: a finding of --fail-on, a kind that cannot be checked
 _EXACT_IN_FLOAT32 = 1 << 24
 _BY_EXPERT = ("tokens_per_expert", "expert_bias", "score_mass", "gate_mass")
 _NAMES = {"NaN": numpy.nan, "Infinity": numpy.inf, "-Infinity": -numpy.inf, None: numpy.nan}  # of numbers in JSON lines
@@ -337,7 +337,7 @@ def compare(preset, *changes, out=None, noise_twin=True, **settings):
 def check(path, fail_on=None):
     """Returns the answer of `moescope-cli check --json`: {"failed", "runs": [{"name", "sentence", "findings", ...}]}."""
     more = ["--fail-on", fail_on if isinstance(fail_on, str) else ",".join(fail_on)] if fail_on else []
-    return json.loads(_run("check", _file(path), "--json", *more, allowed=(0, _CHECK_FOUND)))
+    return json.loads(_run("check", _file(path), "--json", *more, allowed=(0, _CHECK_FOUND, _NOT_CHECKED)))
 
 
 class Page:

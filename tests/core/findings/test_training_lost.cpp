@@ -232,7 +232,7 @@ TEST(AuxiliaryLoss, IsComparedByWhatIsAddedToTheLoss) {
   EXPECT_TRUE(found(R"("experts":8)", "8").empty());
   const Checks checks = checks_of(*log_of(R"("experts":8)", "8"), {});
   EXPECT_TRUE(std::ranges::any_of(checks.not_checked, [](const std::string& line) {
-    return says(line, "auxiliary losses: needs the coefficient of the auxiliary loss (aux_coeff)");
+    return says(line, "auxiliary losses: needs the coefficient of the auxiliary loss (auxiliary loss weight)");
   }));
 }
 

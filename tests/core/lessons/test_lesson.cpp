@@ -328,11 +328,11 @@ TEST(LessonFigures, ANoteComparesInWords) {
   check.above = LessonCheck::Bound{0, figure("max_vio", 1)};
   check.above->figure->times = 0.5;
   of_run(*check.above->figure).run = 1;
-  EXPECT_EQ(reader.judge(check).note, "run B: 0.5; here the same");
+  EXPECT_EQ(reader.judge(check).note, "run B: 0.500; here the same");
   of_run(*check.above->figure).run = 0;
   of_run(*check.above->figure).from = 0;
   of_run(*check.above->figure).to = 3;
-  EXPECT_EQ(reader.judge(check).note, "steps 0 to 3: 0.5; here the same");
+  EXPECT_EQ(reader.judge(check).note, "steps 0 to 3: 0.500; here the same");
 }
 
 TEST(LessonFigures, ChecksArePendingHoldOrFail) {
@@ -343,12 +343,12 @@ TEST(LessonFigures, ChecksArePendingHoldOrFail) {
   EXPECT_EQ(reader.judge(check).state, LessonJudgement::State::pending);
   reader.set_histories({swinging_history()});
   EXPECT_EQ(reader.judge(check).state, LessonJudgement::State::holds);
-  EXPECT_EQ(reader.judge(check).note, "expected: below 1");
+  EXPECT_EQ(reader.judge(check).note, "expected: below 1.00");
   check.below = LessonCheck::Bound{0, figure("max_vio", 1)};
   check.below->figure->times = 0.5;
   EXPECT_EQ(reader.judge(check).state, LessonJudgement::State::fails);
-  EXPECT_EQ(reader.judge(check).text, "0.5");
-  EXPECT_EQ(reader.judge(check).note, "compared with: 0.5; not as expected: below 0.25");
+  EXPECT_EQ(reader.judge(check).text, "0.500");
+  EXPECT_EQ(reader.judge(check).note, "compared with: 0.500; not as expected: below 0.250");
 }
 
 TEST(LessonTensors, AreTheSameEveryTimeAndHaveTheirOutlierColumn) {
