@@ -2,6 +2,7 @@
 
 #include <QApplication>
 #include <QEvent>
+#include <QLabel>
 #include <QPointer>
 #include <QToolTip>
 #include <QWidget>
@@ -65,6 +66,13 @@ void applyTheme(Theme theme) {
   QToolTip::setPalette(palette);
   for (const auto& [widget, sheet] : sheets)
     if (widget && widget->styleSheet().isEmpty()) widget->setStyleSheet(sheet);
+  // Links keep the colour that they had when the text of their label was set.
+  for (QWidget* widget : QApplication::allWidgets())
+    if (auto* label = qobject_cast<QLabel*>(widget); label && label->text().contains("<a ")) {
+      const QString text = label->text();
+      label->clear();
+      label->setText(text);
+    }
 }
 
 void setTypeFactor(double factor) {

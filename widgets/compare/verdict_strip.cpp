@@ -122,7 +122,8 @@ QStringList VerdictStrip::undetectedForms() const {
   }
   const auto forced = [this](int place) { return judged_->conclusion(place).forced_balance; };
   if (!std::ranges::any_of(judged_->candidates(), forced)) return {};
-  return {"Balance is forced: effects of the formats on the routing are not judged", "Balance is forced"};
+  return {"One seed of a small model with forced balance: larger models, and effects on the routing, are not judged",
+          "Forced balance: effects on the routing are not judged", "Balance is forced"};
 }
 
 QStringList VerdictStrip::settlementForms(const Settlement& found) const {

@@ -36,6 +36,9 @@ class HealthText {
     if (facts_.reason == no_loads) return forms_without_loads();
     if (facts_.reason == begun) return forms_of_begun();
     const auto [uneven, which] = most_uneven();
+    if (facts_.reason == healthy && Interventions(history_).balance(routers_.last_step).is_forced)
+      return {"Balance is forced: the load does not show what the router would choose." + limits() + elsewhere(),
+              "Balance is forced: the load does not show what the router would choose.", "Balance is forced."};
     if (facts_.reason == healthy) return forms_of_healthy(uneven, which);
     const std::string lacks = lacking_text() + ".";
     return {lacks + " " + uneven + without_tokens_text(), lacks + " " + which, lacks};
