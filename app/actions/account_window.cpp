@@ -7,6 +7,7 @@
 #include <QPushButton>
 #include <QRadioButton>
 #include <QRegularExpression>
+#include <QScreen>
 #include <QScrollArea>
 #include <QSpinBox>
 #include <QSplitter>
@@ -107,7 +108,7 @@ AccountWindow::AccountWindow(Selection* selection, QWidget* parent)
   column->addWidget(split, 1);
   connect(logs_, &QComboBox::currentIndexChanged, this, [this] { showAccount(); });
   connect(selection_, &Selection::changed, this, &AccountWindow::followSelection);
-  connect(editor_, &MeaningEditor::changed, this, &AccountWindow::enableButtons);
+  connect(editor_, &MeaningEditor::changed, this, &AccountWindow::stageChoice);
   connect(table_, &AccountTable::chosen, this, [this](const AccountRow& row) {
     editor_->edit(row);
     enableButtons();
@@ -115,9 +116,10 @@ AccountWindow::AccountWindow(Selection* selection, QWidget* parent)
   for (QSpinBox* field : {layers_, experts_, top_k_})
     connect(field, &QSpinBox::valueChanged, this, &AccountWindow::enableButtons);
   connect(confirm_, &QPushButton::clicked, this, [this] {
-    if (const ImportAccount* shown = account()) emit stated(withRule(shown->confirming_rules()));
+    if (const ImportAccount* shown = account()) state(shown->confirming_rules());
   });
-  resize(withType(kAccountWidth, fontMetrics()), withType(kAccountHeight, fontMetrics()));
+  const QSize wanted(withType(kAccountWidth, fontMetrics()), withType(kAccountHeight, fontMetrics()));
+  resize(wanted.boundedTo(screen()->availableSize()));
 }
 
 QWidget* AccountWindow::makeShape() {
@@ -160,8 +162,8 @@ QWidget* AccountWindow::makeEditor() {
   buttons->addWidget(keep_button, 1, 0);
   buttons->addWidget(for_all, 1, 1);
   column->addLayout(buttons);
-  connect(apply_, &QPushButton::clicked, this, &AccountWindow::apply);
-  connect(leave_out_, &QPushButton::clicked, this, [this] { emit stated(withRule(editor_->ruleToLeaveOut())); });
+  connect(apply_, &QPushButton::clicked, this, [this] { state(""); });
+  connect(leave_out_, &QPushButton::clicked, this, [this] { state(editor_->ruleToLeaveOut()); });
   connect(keep_button, &QPushButton::clicked, this, [this] { keep(false); });
   connect(for_all, &QPushButton::clicked, this, [this] { keep(true); });
   return box;
@@ -174,7 +176,10 @@ const ImportAccount* AccountWindow::account() const {
 
 void AccountWindow::showAccounts(std::vector<ImportAccount> accounts, const StatedLogs& stated) {
   const bool unchanged = std::ranges::equal(accounts, accounts_, {}, &ImportAccount::path, &ImportAccount::path);
-  if (!unchanged) kept_file_->clear();
+  if (!unchanged) {
+    kept_file_->clear();
+    staged_.clear();
+  }
   accounts_ = std::move(accounts);
   stated_ = stated;
   int chosen = unchanged ? logs_->currentIndex() : 0;
@@ -220,30 +225,45 @@ bool AccountWindow::hasNewNumber() const {
 }
 
 void AccountWindow::enableButtons() {
-  apply_->setEnabled(editor_->isEdited() || hasNewNumber());
+  apply_->setEnabled(!staged_.empty() || hasNewNumber());
+  apply_->setText(staged_.size() > 1 ? QString("Apply %1 names").arg(staged_.size()) : QString("Apply"));
   leave_out_->setEnabled(!editor_->isEmpty());
 }
 
-// If only a number of the run was changed, the row that happens to be chosen is not stated.
-void AccountWindow::apply() {
-  emit stated(withRule(editor_->isEdited() ? editor_->rule() : ""));
+// A choice is kept when another row is chosen, until it is applied.
+void AccountWindow::stageChoice() {
+  const ImportAccount* shown = account();
+  if (!shown || editor_->isEmpty()) return;
+  const std::pair place{shown->path, editor_->name()};
+  if (editor_->isEdited())
+    staged_[place] = editor_->rule();
+  else
+    staged_.erase(place);
+  enableButtons();
+}
+
+void AccountWindow::state(const std::string& rule) {
+  const StatedLogs logs = withRule(rule);
+  staged_.clear();
+  emit stated(logs);
 }
 
 StatedLogs AccountWindow::withRule(const std::string& rule) const {
   StatedLogs logs = stated_;
+  for (const auto& [place, staged] : staged_) logs[place.first].rules = staged + logs[place.first].rules;
   StatedLog& log = logs[account()->path];
   log.rules = rule + log.rules;
   log.shape = {layers_->value(), top_k_->value(), experts_->value()};
   return logs;
 }
 
-// Writes the rules that were stated so far about the log, and that of the chosen row if it was edited. The other logs
+// Writes the rules that were stated so far about the log, with the choices that were not applied yet. The other logs
 // are read again if the rules are for them as well.
 void AccountWindow::keep(bool for_all_logs) {
   const ImportAccount* shown = account();
   if (!shown) return;
-  const bool is_edited = editor_->isEdited();
-  const StatedLogs logs = withRule(is_edited ? editor_->rule() : "");
+  const bool has_staged = !staged_.empty();
+  const StatedLogs logs = withRule("");
   const std::string& rules = logs.at(shown->path).rules;
   const std::string file = for_all_logs ? tag_file_for_all_logs() : tag_file_beside(shown->path);
   if (rules.empty() || file.empty()) return emit refused("There is nothing to keep yet: state what a name is first");
@@ -253,7 +273,7 @@ void AccountWindow::keep(bool for_all_logs) {
   } catch (const std::exception& problem) {
     emit refused(QString::fromUtf8(problem.what()));
   }
-  if (is_edited || for_all_logs) emit stated(logs);
+  if (has_staged || for_all_logs) state("");
 }
 
 namespace {

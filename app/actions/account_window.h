@@ -8,6 +8,9 @@
 #include <QLabel>
 #include <QTreeWidget>
 #include <QWidget>
+#include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/logs/open_runs.h"
@@ -43,13 +46,17 @@ class AccountWindow : public QDialog {
   void followSelection();
   bool hasNewNumber() const;
   void enableButtons();
-  void apply();
-  StatedLogs withRule(const std::string& rule) const;  // what is stated, with the rule and the numbers for this log
+  void stageChoice();
+  void state(const std::string& rule);
+  // Returns what is stated, with the staged choices, the rule and the numbers for this log.
+  StatedLogs withRule(const std::string& rule) const;
   void keep(bool for_all_logs);
   const ImportAccount* account() const;
 
   std::vector<ImportAccount> accounts_;
   StatedLogs stated_;  // as the logs were read
+  // Rules of rows whose meaning was chosen but not applied yet, by path of the log and name of the row.
+  std::map<std::pair<std::string, std::string>, std::string> staged_;
   QComboBox* logs_;
   QLabel *summary_, *kept_file_;
   AccountTable* table_;

@@ -103,6 +103,11 @@ class AccountTest : public QObject {
     meaning->setCurrentText("Training loss");
     QVERIFY(apply->isEnabled());
     QVERIFY(account->findChild<QRadioButton*>("unit_1")->isChecked());  // bits, as the name says
+    for (QTreeWidgetItem* row : {rowOf(table, "blk{layer}.e{expert}.frac"), loss}) {  // the choice is kept
+      table->scrollToItem(row);
+      QTest::mouseClick(table->viewport(), Qt::LeftButton, {}, table->visualItemRect(row).center());
+      QVERIFY(apply->isEnabled());
+    }
     click(account, "apply_meaning");
     QTRY_COMPARE_WITH_TIMEOUT(runsWithLoss(w.window.session()), std::size_t{1}, kWaitMs);
     const auto& history = *w.window.session()->histories().front();
