@@ -38,7 +38,7 @@
 namespace moescope {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = Report::Json;
 using namespace std::chrono_literals;
 
 constexpr int kFound = 1, kNotChecked = 3;
@@ -308,45 +308,46 @@ std::vector<CheckedRun> read_once(const CheckOptions& options) {
   return Checker().check({opened.histories.begin(), opened.histories.end()});
 }
 
-std::string report_json(const std::vector<CheckedRun>& runs, const FailOn& fail_on) {
-  Json json = {{"moescope_check", kCheckSchema}, {"failed", fails(runs, fail_on)}, {"runs", Json::array()}};
-  for (const CheckedRun& run : runs) {
-    Json findings = Json::array();
-    for (const Finding& finding : run.findings) findings.push_back(to_json(*run.history, finding, fail_on));
-    json["runs"].push_back({{"name", run.history->info().name},
-                            {"steps", {run.steps.first, run.steps.last}},
-                            {"verdict", health_verdict_name(run.health.verdict)},
-                            {"router", health_verdict_name(run.health.router)},
-                            {"training", run.health.training},
-                            {"sentence", run.health.sentence},
-                            {"balance", run.health.balance.empty() ? "" : run.health.balance.front()},
-                            {"help", run.health.help},
-                            {"findings", findings},
-                            {"passed", run.checks.passed},
-                            {"not_checked", run.checks.not_checked},
-                            {"fail_on_not_checked", fail_on.unchecked(run.not_checked)}});
+void add_run(Report& report, const CheckedRun& run, const FailOn& fail_on) {
+  const std::string& name = run.history->info().name;
+  const std::string verdict = health_verdict_name(run.health.verdict), advice = advice_text(run.health);
+  report.sentence(fmt::format("{}, steps {} to {}", name, run.steps.first, run.steps.last));
+  report.sentence(verdict + ": " + run.health.sentence);
+  if (!advice.empty()) report.sentence(advice);
+  Json findings = Json::array();
+  for (const Finding& finding : run.findings) {
+    findings.push_back(to_json(*run.history, finding, fail_on));
+    report.sentence(fmt::format("{}{}, {}{}, steps {} to {}: {}", fail_on.meets(finding) ? "FAIL  " : "      ",
+                                finding_kind_info(finding.kind).word, severity_name(finding.severity),
+                                finding.ongoing ? "" : ", over", finding.steps.first, finding.steps.last,
+                                finding.title));
+    if (const auto checkpoint = checkpoint_before(*run.history, finding.steps.first))
+      report.sentence(fmt::format("      newest checkpoint before: step {}, {}", checkpoint->step, checkpoint->text));
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  for (const std::string& line : run.checks.not_checked) report.sentence("Not checked: " + line);
+  const std::vector<std::string> unchecked = fail_on.unchecked(run.not_checked);
+  for (const std::string& word : unchecked)
+    report.sentence("--fail-on " + word + " was not checked: the run lacks what it needs");
+  report.json()["runs"].push_back({{"name", name},
+                                   {"steps", {run.steps.first, run.steps.last}},
+                                   {"verdict", verdict},
+                                   {"router", health_verdict_name(run.health.router)},
+                                   {"training", run.health.training},
+                                   {"sentence", run.health.sentence},
+                                   {"balance", run.health.balance.empty() ? "" : run.health.balance.front()},
+                                   {"help", run.health.help},
+                                   {"findings", findings},
+                                   {"passed", run.checks.passed},
+                                   {"not_checked", run.checks.not_checked},
+                                   {"fail_on_not_checked", unchecked}});
 }
 
-std::string report_text(const std::vector<CheckedRun>& runs, const FailOn& fail_on) {
-  std::string text;
-  for (const CheckedRun& run : runs) {
-    text += fmt::format("{}, steps {} to {}\n{}: {}\n", run.history->info().name, run.steps.first, run.steps.last,
-                        health_verdict_name(run.health.verdict), run.health.sentence);
-    if (const std::string advice = advice_text(run.health); !advice.empty()) text += advice + "\n";
-    for (const Finding& finding : run.findings) {
-      text += fmt::format("{}{}, {}{}, steps {} to {}: {}\n", fail_on.meets(finding) ? "FAIL  " : "      ",
-                          finding_kind_info(finding.kind).word, severity_name(finding.severity),
-                          finding.ongoing ? "" : ", over", finding.steps.first, finding.steps.last, finding.title);
-      if (const auto checkpoint = checkpoint_before(*run.history, finding.steps.first))
-        text += fmt::format("      newest checkpoint before: step {}, {}\n", checkpoint->step, checkpoint->text);
-    }
-    for (const std::string& line : run.checks.not_checked) text += "Not checked: " + line + "\n";
-    for (const std::string& word : fail_on.unchecked(run.not_checked))
-      text += "--fail-on " + word + " was not checked: the run lacks what it needs\n";
-  }
-  return text;
+Report report_of(const std::vector<CheckedRun>& runs, const FailOn& fail_on) {
+  Report report;
+  report.value({.key = "moescope_check"}, kCheckSchema);
+  report.value({.key = "failed"}, fails(runs, fail_on));
+  for (const CheckedRun& run : runs) add_run(report, run, fail_on);
+  return report;
 }
 
 // Compares the log probabilities of a trainer and of an inference engine, from one file or two.
@@ -383,9 +384,9 @@ std::vector<CheckCase> cases_of(const std::vector<CheckedRun>& runs, const FailO
 
 // Prints the report, and writes --junit and the annotations of --github. Standard output has only XML or JSON if it has
 // one of them.
-void print_report(const CheckOptions& options, const std::string& text, const std::vector<CheckCase>& cases) {
+void print_report(const CheckOptions& options, const Report& report, const std::vector<CheckCase>& cases) {
   const bool is_xml = options.junit == "-";
-  print_to(is_xml ? stderr : stdout, "{}", text);
+  print_to(is_xml ? stderr : stdout, "{}", options.json ? report.json_text() : report.text());
   if (is_xml) print_out("{}", junit_xml(cases));
   if (!is_xml && !options.junit.empty()) write_whole_file(options.junit, junit_xml(cases));
   if (options.github) print_to(is_xml || options.json ? stderr : stdout, "{}", github_annotations(cases));
@@ -422,7 +423,7 @@ void check_against_good(const CheckOptions& options) {
   if (result.report.problem != GateProblem::none && result.report.problem != GateProblem::few_steps)
     throw std::runtime_error(named_standard_input(options.file) + ": " + gate_sentence(result.report));
   result.failed = std::ranges::find(failing, result.report.verdict) != failing.end();
-  print_report(options, options.json ? gate_json(result) : printable_lines(gate_text(result)), gate_cases(result));
+  print_report(options, report_of(result), gate_cases(result));
   if (result.failed) throw ExitStatus{kFound};
 }
 
@@ -462,8 +463,7 @@ void check(const Command& command, CheckOptions options) {
   const std::vector<CheckedRun> runs = options.follow ? follow(options, fail_on, news) : read_once(options);
   if (!options.follow) news.tell(runs);
   if (newest_step(runs) < 0) throw std::runtime_error(named_standard_input(options.file) + ": has no step yet");
-  print_report(options, options.json ? report_json(runs, fail_on) : printable_lines(report_text(runs, fail_on)),
-               cases_of(runs, fail_on));
+  print_report(options, report_of(runs, fail_on), cases_of(runs, fail_on));
   if (fails(runs, fail_on)) throw ExitStatus{kFound};
   // A gate that cannot see the fault must not pass.
   if (std::ranges::any_of(runs, [&](const CheckedRun& run) { return !fail_on.unchecked(run.not_checked).empty(); }))

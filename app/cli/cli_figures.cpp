@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <cmath>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -12,7 +10,6 @@
 #include "app/cli/commands.h"
 #include "app/cli/printing.h"
 #include "core/files/text/json_text.h"
-#include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/findings/comparison/gap_track.h"
 #include "core/findings/explain/explain.h"
@@ -23,7 +20,7 @@
 namespace moescope {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = Report::Json;
 
 constexpr int kFiguresSchema = 1;         // version of --json; rises when a key changes its meaning or is removed
 constexpr std::int64_t kReadSteps = 256;  // steps read at a time, from the newest to the oldest
@@ -55,12 +52,6 @@ std::optional<Scalar> newest(const History& history, Metric metric, int layer, s
   }
   // History keeps old values only as means of several steps, which value_at() returns.
   return Scalar{&metric_info(metric), layer, -1, history.value_at(metric, layer, at)};
-}
-
-Json number(float value) {  // formatted as in JSON lines (jsonl.h)
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-  return static_cast<double>(value);
 }
 
 // The requested figures; all figures if none was named.
@@ -95,25 +86,19 @@ std::vector<Scalar> scalars(const History& history, std::int64_t at, const Wante
   return found;
 }
 
-std::string provenance(const History& history, const MetricInfo& info) {
-  return provenance_name(provenance_in(history.info(), info.provenance));
-}
-
 Json figures_json(const History& history, const std::vector<Scalar>& scalars) {
   Json figures = Json::array();
-  const MetricInfo* last = nullptr;
-  for (const Scalar& scalar : scalars) {
-    if (scalar.info != last)
-      figures.push_back({{"key", scalar.info->key},
-                         {"name", scalar.info->name},
-                         {"unit", scalar.info->unit},
-                         {"provenance", provenance(history, *scalar.info)},
-                         {"values", Json::array()}});
-    last = scalar.info;
-    Json value = {{"layer", scalar.layer == kWholeRun ? Json(nullptr) : Json(scalar.layer)},
-                  {"step", scalar.step < 0 ? Json(nullptr) : Json(scalar.step)},
-                  {"value", number(scalar.value)}};
-    figures.back()["values"].push_back(std::move(value));
+  for (auto scalar = scalars.begin(); scalar != scalars.end();) {
+    const MetricInfo& info = *scalar->info;
+    ValueTable values({{.key = "layer"}, {.key = "step"}, {.key = "value"}});
+    for (; scalar != scalars.end() && scalar->info == &info; ++scalar)
+      values.add(scalar->layer == kWholeRun ? std::nullopt : std::optional(scalar->layer),
+                 scalar->step < 0 ? std::nullopt : std::optional(scalar->step), named_number(scalar->value));
+    figures.push_back({{"key", info.key},
+                       {"name", info.name},
+                       {"unit", info.unit},
+                       {"provenance", provenance_name(provenance_in(history.info(), info.provenance))},
+                       {"values", json_rows(values)}});
   }
   return figures;
 }
@@ -154,17 +139,16 @@ void print_figures(FiguresOptions options) {
   if (at < steps.first || at > steps.last)
     throw std::runtime_error(fmt::format("--at {}: the run has steps {} to {}", at, steps.first, steps.last));
   const std::vector<Scalar> found = scalars(*history, at, request);
-  if (!options.json) {
-    print_out("{}, step {}\n{}", printable(history->info().name), at, to_text(table(found)));
-    return;
-  }
-  Json json = {{"moescope_figures", kFiguresSchema},
-               {"run", history->info().name},
-               {"step", at},
-               {"steps", {steps.first, steps.last}},
-               {"figures", figures_json(*history, found)}};
-  if (options.figures.empty()) add_arrays(json, *history, at);
-  print_out("{}\n", json.dump(1, ' ', false, Json::error_handler_t::replace));
+  Report report;
+  report.sentence(fmt::format("{}, step {}", history->info().name, at));
+  report.table("", table(found));
+  report.json() = {{"moescope_figures", kFiguresSchema},
+                   {"run", history->info().name},
+                   {"step", at},
+                   {"steps", {steps.first, steps.last}},
+                   {"figures", figures_json(*history, found)}};
+  if (options.json && options.figures.empty()) add_arrays(report.json(), *history, at);
+  print_report(report, options.json);
 }
 
 }  // namespace

@@ -41,8 +41,9 @@ void print_list() {
 }
 
 void print_figures() {
-  for (const LessonFigureInfo& info : lesson_figures())
-    print_out("{:<28} {:<10} {}\n", info.key, info.unit, info.meaning);
+  ValueTable table({{"figure"}, {"unit"}, {"meaning"}});
+  for (const LessonFigureInfo& info : lesson_figures()) table.add(info.key, info.unit, info.meaning);
+  print_out("{}", to_text(table));
 }
 
 const char* mark(LessonJudgement::State state) {
@@ -134,12 +135,10 @@ void grade_folder(const LessonOptions& options) {
   if (error) throw OutputError("--out " + options.out + ": " + error.message());
   guard_outputs(paths, outputs, options.overwrite);
   const std::vector<GradedHandIn> graded = grade(paths, run_progress(options));
-  write_output("", files[0], marks_in_csv(graded));
-  for (std::size_t i = 0; i < graded.size(); ++i) {
-    write_output("", files[i + 1], gradescope_json(graded[i]));
-    print_out("{:<30} {:<20} {:>5} of {}\n", printable(graded[i].file), printable(graded[i].student), graded[i].score(),
-              graded[i].max_score());
-  }
+  const ValueTable marks = marks_table(graded);
+  write_output("", files[0], to_csv(marks));
+  for (std::size_t i = 0; i < graded.size(); ++i) write_output("", files[i + 1], gradescope_json(graded[i]));
+  print_out("{}", to_text(marks));
 }
 
 // Refuses options that would have no effect.

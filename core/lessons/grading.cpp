@@ -9,7 +9,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/files/text/value_table.h"
 #include "core/files/text/words.h"
 #include "core/lessons/lesson_figures.h"
 #include "core/lessons/run_pool.h"
@@ -212,11 +211,11 @@ std::string gradescope_json(const GradedHandIn& graded) {
   return json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + '\n';
 }
 
-std::string marks_in_csv(std::span<const GradedHandIn> graded) {
+ValueTable marks_table(std::span<const GradedHandIn> graded) {
   ValueTable table({{"file"}, {"student"}, {"problem_set"}, {"score"}, {"max_score"}, {"problem"}});
   for (const GradedHandIn& row : graded)
     table.add(row.file, row.student, row.assignment, row.score(), row.max_score(), row.problem);
-  return to_csv(table);
+  return table;
 }
 
 void fill_in_losses(HandIn& hand_in, const Assignment& assignment, const std::function<void(int, int)>& progress,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/files/text/value_table.h"
 #include "core/lessons/assignment.h"
 #include "core/recording/history/history.h"
 
@@ -32,7 +33,7 @@ std::vector<GradedHandIn> grade(std::span<const std::string> paths,
                                 const std::function<void(int ended, int all)>& progress = {});
 // Returns the results of one hand-in as Gradescope reads them, and a table with a row for each hand-in.
 std::string gradescope_json(const GradedHandIn& graded);
-std::string marks_in_csv(std::span<const GradedHandIn> graded);
+ValueTable marks_table(std::span<const GradedHandIn> graded);
 
 // Trains the runs of a hand-in and sets the hashes of their losses. Throws std::runtime_error if something is not
 // filled in or not allowed, if a run diverges, or if it is no longer wanted. `progress` and `is_wanted` as in

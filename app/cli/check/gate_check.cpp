@@ -6,7 +6,6 @@
 #include <array>
 #include <cctype>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -16,7 +15,7 @@
 namespace moescope {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = Report::Json;
 
 constexpr int kGateSchema = 1;  // version of --json; rises when a key changes its meaning or is removed
 
@@ -27,31 +26,34 @@ std::string verdict_word(GateVerdict verdict) {
   return word;
 }
 
-Json gate_number(float value) {
-  if (is_missing(value)) return nullptr;
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-  return static_cast<double>(value);
-}
-
-Json exit_json(const GateReport& report, const GateExit& exit) {
-  const GateSeries& series = report.series[exit.series];
-  const GateFigure& figure = series.figure;
-  return {{"figure", figure.info->key},
-          {"name", figure.info->name},
-          {"layer", figure.layer == kWholeRun ? Json() : Json(figure.layer)},
-          {"operand", figure.operand ? Json(place_text(*figure.operand)) : Json()},
-          {"steps", {exit.first_step(), exit.last_step()}},
-          {"times", exit.times.size()},
-          {"over", exit.is_over},
-          {"worse", exit.is_worse},
-          {"value", exit.not_finite_step ? Json("NaN") : gate_number(exit.value)},
-          {"good", gate_number(exit.good)},
-          {"half_width", gate_number(exit.half_width)},
-          {"z", gate_number(exit.z)},
-          {"limit", gate_number(series.limit)},
-          {"expert", exit.expert < 0 ? Json() : Json(exit.expert)},
-          {"load", gate_number(exit.expert_load)}};
+ValueTable exits_table(const GateReport& report) {
+  ValueTable table({{.key = "figure"},
+                    {.key = "name"},
+                    {.key = "layer"},
+                    {.key = "operand"},
+                    {.key = "steps.0"},
+                    {.key = "steps.1"},
+                    {.key = "times"},
+                    {.key = "over"},
+                    {.key = "worse"},
+                    {.key = "value"},
+                    {.key = "good"},
+                    {.key = "half_width"},
+                    {.key = "z"},
+                    {.key = "limit"},
+                    {.key = "expert"},
+                    {.key = "load"}});
+  for (const GateExit& exit : report.exits) {
+    const GateSeries& series = report.series[exit.series];
+    const GateFigure& figure = series.figure;
+    table.add(
+        figure.info->key, figure.info->name, figure.layer == kWholeRun ? std::nullopt : std::optional(figure.layer),
+        figure.operand ? std::optional(place_text(*figure.operand)) : std::nullopt, exit.first_step(), exit.last_step(),
+        exit.times.size(), exit.is_over, exit.is_worse, named_number(exit.not_finite_step ? NAN : exit.value),
+        named_number(exit.good), named_number(exit.half_width), named_number(exit.z), named_number(series.limit),
+        exit.expert < 0 ? std::nullopt : std::optional(exit.expert), named_number(exit.expert_load));
+  }
+  return table;
 }
 
 Json setting_json(const GateSetting& setting) {
@@ -85,39 +87,37 @@ std::vector<GateVerdict> gate_verdicts(const std::string& words) {
   }
 }
 
-std::string gate_text(const GateResult& result) {
-  const GateReport& report = result.report;
-  std::string text = fmt::format("{} against {}\n{}: {}\n", report.name, joined(report.good_names, ", "),
-                                 gate_verdict_name(report.verdict), gate_sentence(report));
-  text[text.find('\n') + 1] = static_cast<char>(std::toupper(text[text.find('\n') + 1]));
-  for (const GateExit& exit : report.exits)
-    text += fmt::format("{:<8}{}\n", side_word(report, exit), exit_text(report, exit));
-  for (const GateSetting& setting : report.settings) text += "Setting that differs: " + setting_text(setting) + "\n";
-  if (!report.not_in_all.empty()) text += "Not compared: " + joined(report.not_in_all, "; ") + "\n";
-  for (const std::string& note : gate_notes(report)) text += note + "\n";
-  return text;
-}
-
-std::string gate_json(const GateResult& result) {
-  const GateReport& report = result.report;
-  Json json = {{"moescope_gate", kGateSchema},
-               {"verdict", verdict_word(report.verdict)},
-               {"failed", result.failed},
-               {"sentence", gate_sentence(report)},
-               {"run", report.name},
-               {"good", report.good_names},
-               {"repeated", report.repeated_runs},
-               {"paired_by", report.by_tokens ? "tokens" : "steps"},
-               {"common_steps", report.common_steps},
-               {"steps", {report.steps.first, report.steps.last}},
-               {"figures", report.series.size()},
-               {"exits", Json::array()},
-               {"settings", Json::array()},
-               {"not_in_all", report.not_in_all},
-               {"notes", gate_notes(report)}};
-  for (const GateExit& exit : report.exits) json["exits"].push_back(exit_json(report, exit));
-  for (const GateSetting& setting : report.settings) json["settings"].push_back(setting_json(setting));
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+Report report_of(const GateResult& result) {
+  const GateReport& gate = result.report;
+  Report report;
+  report.json() = {{"moescope_gate", kGateSchema},
+                   {"verdict", verdict_word(gate.verdict)},
+                   {"failed", result.failed},
+                   {"sentence", gate_sentence(gate)},
+                   {"run", gate.name},
+                   {"good", gate.good_names},
+                   {"repeated", gate.repeated_runs},
+                   {"paired_by", gate.by_tokens ? "tokens" : "steps"},
+                   {"common_steps", gate.common_steps},
+                   {"steps", {gate.steps.first, gate.steps.last}},
+                   {"figures", gate.series.size()},
+                   {"exits", json_rows(exits_table(gate))},
+                   {"settings", Json::array()},
+                   {"not_in_all", gate.not_in_all},
+                   {"notes", gate_notes(gate)}};
+  std::string verdict = gate_verdict_name(gate.verdict);
+  verdict.front() = static_cast<char>(std::toupper(verdict.front()));
+  report.sentence(fmt::format("{} against {}", gate.name, joined(gate.good_names, ", ")));
+  report.sentence(fmt::format("{}: {}", verdict, gate_sentence(gate)));
+  for (const GateExit& exit : gate.exits)
+    report.sentence(fmt::format("{:<8}{}", side_word(gate, exit), exit_text(gate, exit)));
+  for (const GateSetting& setting : gate.settings) {
+    report.sentence("Setting that differs: " + setting_text(setting));
+    report.json()["settings"].push_back(setting_json(setting));
+  }
+  if (!gate.not_in_all.empty()) report.sentence("Not compared: " + joined(gate.not_in_all, "; "));
+  for (const std::string& note : gate_notes(gate)) report.sentence(note);
+  return report;
 }
 
 // A case for the verdict and for each figure.

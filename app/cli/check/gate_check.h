@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "app/cli/check/check_report.h"
+#include "core/files/text/report.h"
 #include "core/findings/comparison/regression_gate.h"
 
 namespace moescope {
@@ -16,8 +17,7 @@ struct GateResult {
   GateReport report;
   bool failed = false;
 };
-std::string gate_text(const GateResult& result);
-std::string gate_json(const GateResult& result);
+Report report_of(const GateResult& result);
 std::vector<CheckCase> gate_cases(const GateResult& result);
 
 inline constexpr const char* kGateHelp =

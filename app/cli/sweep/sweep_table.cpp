@@ -31,8 +31,31 @@ constexpr SweepColumn kSweepColumns[] = {
     {"tokens/s", "tokens_per_s", nullptr, &SweepPoint::tokens_per_s, ".0f"},
 };
 
-std::string csv_figure(double value) {
-  return std::isnan(value) ? "" : fmt::format("{:.9g}", value);
+// Returns a row for each point. `in_file`: with the names of the CSV, and with the loss of each seed.
+ValueTable table_of(const SweepResult& result, bool in_file) {
+  std::vector<ValueColumn> columns;
+  for (const SweepAxis& axis : result.axes) columns.push_back({axis.field->key});
+  columns.insert(columns.end(), {{"seeds"}, {"lost"}});
+  for (const SweepColumn& column : kSweepColumns) {
+    columns.push_back({.name = in_file ? column.key : column.title, .format = column.format});
+    if (column.half_key) columns.push_back({.name = in_file ? column.half_key : "+-", .format = ".4f"});
+  }
+  for (int seed = 1; in_file && seed <= result.seeds; ++seed)
+    columns.push_back({fmt::format("loss_nats_of_seed_{}", seed)});
+  ValueTable table(columns);
+  for (const SweepPoint& point : result.points) {
+    std::vector<TableValue> row(point.values.begin(), point.values.end());
+    row.push_back(table_value(point.ended));
+    row.push_back(in_file || point.lost > 0 ? table_value(point.lost) : TableValue());
+    for (const SweepColumn& column : kSweepColumns) {
+      row.push_back(unless_nan((point.*column.figure).mean));
+      if (column.half_key) row.push_back(unless_nan((point.*column.figure).half_width));
+    }
+    if (in_file)
+      for (const double loss : point.losses) row.push_back(unless_nan(loss));
+    table.add_row(row);
+  }
+  return table;
 }
 
 // Returns why the intervals of the gaps are widened; empty if only one setting is compared with the first.
@@ -80,47 +103,11 @@ std::string sweep_notes(const SweepResult& result) {
 }  // namespace
 
 std::string sweep_report(const SweepResult& result) {
-  std::vector<ValueColumn> columns;
-  for (const SweepAxis& axis : result.axes) columns.push_back({axis.field->key});
-  for (const SweepColumn& column : kSweepColumns) {
-    columns.push_back({.name = column.title, .format = column.format});
-    if (column.half_key) columns.push_back({.name = "+-", .format = ".4f"});
-  }
-  columns.insert(columns.end(), {{"lost"}, {"seeds"}});
-  ValueTable table(columns);
-  for (const SweepPoint& point : result.points) {
-    std::vector<TableValue> row(point.values.begin(), point.values.end());
-    for (const SweepColumn& column : kSweepColumns) {
-      row.push_back((point.*column.figure).mean);
-      if (column.half_key) row.push_back((point.*column.figure).half_width);
-    }
-    row.push_back(point.lost > 0 ? table_value(point.lost) : TableValue());
-    row.push_back(table_value(point.ended));
-    table.add_row(row);
-  }
-  return to_text(table) + sweep_notes(result) + '\n';
+  return to_text(table_of(result, false)) + sweep_notes(result) + '\n';
 }
 
 std::string sweep_csv(const SweepResult& result) {
-  std::string csv;
-  for (const SweepAxis& axis : result.axes) csv += axis.field->key + ',';
-  csv += "seeds,lost";
-  for (const SweepColumn& column : kSweepColumns)
-    csv += fmt::format(",{}{}{}", column.key, column.half_key ? "," : "", column.half_key ? column.half_key : "");
-  for (int seed = 1; seed <= result.seeds; ++seed) csv += fmt::format(",loss_nats_of_seed_{}", seed);
-  csv += '\n';
-  for (const SweepPoint& point : result.points) {
-    for (const std::string& value : point.values)
-      csv += fmt::format("\"{}\",", value);  // no value of a grid has a quote
-    csv += fmt::format("{},{}", point.ended, point.lost);
-    for (const SweepColumn& column : kSweepColumns) {
-      csv += ',' + csv_figure((point.*column.figure).mean);
-      if (column.half_key) csv += ',' + csv_figure((point.*column.figure).half_width);
-    }
-    for (const double loss : point.losses) csv += ',' + csv_figure(loss);
-    csv += '\n';
-  }
-  return csv;
+  return to_csv(table_of(result, true));
 }
 
 std::string sweep_recipes(const SweepResult& result, std::span<const RunGroup> runs) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "core/files/text/json_text.h"
 #include "core/files/text/text_escape.h"
 
 namespace moescope {
@@ -52,6 +53,11 @@ Report::Json json_value(const TableValue& value) {
           return known;
       },
       value);
+}
+
+TableValue named_number(float value) {
+  if (is_missing(value)) return {};
+  return std::isfinite(value) ? TableValue(static_cast<double>(value)) : TableValue(json_number(value));
 }
 
 Report::Json json_rows(const ValueTable& table) {

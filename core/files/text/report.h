@@ -32,6 +32,8 @@ class Report {
 };
 
 Report::Json json_value(const TableValue& value);  // null without a value, and for infinity
+// Returns a number for JSON that tells apart what has no value (null), "NaN", "Infinity" and "-Infinity".
+TableValue named_number(float value);
 // Returns an array with an object for each row, which has the columns with a key.
 Report::Json json_rows(const ValueTable& table);
 
