@@ -158,7 +158,7 @@ class LessonStartsTest : public QObject {
       QVERIFY2(nothingIsJudged(open), name.c_str());
       if (lesson.runs.empty()) continue;
       QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty() && !open.window.session()->opening(), kLessonWaitMs);
-      QTest::qWait(50);  // the guide checks the tasks after the window has opened the runs
+      QTest::qWait(50);  // nothing is judged: the guide checks the tasks after the runs are open
       QVERIFY2(nothingIsJudged(open), name.c_str());
       QCOMPARE(open.window.session()->histories().size(), lesson.runs.size());
       QCOMPARE(open.window.session()->live()->status().step, 0);

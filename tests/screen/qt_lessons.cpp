@@ -143,7 +143,7 @@ class LessonTest : public QObject {
                                           "[[step.do]]\nrun = \"all\"\nset = { router.bias_update_rate = 0.25 }\n")));
     // The same change in run A only, made by hand, does not complete the task.
     open.window.findChild<LiveSettings*>()->change(0, &RouterConfig::bias_update_rate, 0.25);
-    QTest::qWait(500);  // the guide checks the tasks four times per second
+    QTest::qWait(500);  // no task is done: the guide checks them four times per second
     QVERIFY(!open.tasks()[0]->done());
     const int before = open.window.findChild<QUndoStack*>()->count();
     open.takeStep();
@@ -304,7 +304,7 @@ class LessonTest : public QObject {
     open.guide()->next();
     open.takeStep();
     open.guide()->back();
-    QTest::qWait(300);  // the guide judges four times per second
+    QTest::qWait(300);  // no figure changes: the guide judges four times per second
     QVERIFY(open.figures() == figures);
     QCOMPARE(open.pageText().section("The loss was ", 1).section('\n', 0, 0), explanation);
   }

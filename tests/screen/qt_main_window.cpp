@@ -375,7 +375,7 @@ class MainWindowTest : public QObject {
     messages.showReadout("step 4");
     messages.showReadout({});  // the mouse has left: the text disappears immediately and does not return
     QVERIFY(window.statusBar()->currentMessage().isEmpty());
-    QTest::qWait(250);  // longer than the pause between two readouts
+    QTest::qWait(250);  // no text comes: longer than the pause between two readouts
     QVERIFY(window.statusBar()->currentMessage().isEmpty());
   }
 

@@ -117,7 +117,7 @@ class OpeningTest : public QObject {
     QCOMPARE(notice->text(), QString("Snapshot, not following: grows.jsonl"));
     const auto last = [&] { return w.window.session()->histories().front()->steps().last; };
     append(3);
-    QTest::qWait(1500);  // longer than the program takes to notice new steps
+    QTest::qWait(1500);  // no step is read: longer than the program takes to notice new steps
     QCOMPARE(last(), 2);
     notice->findChild<QToolButton*>("notice_action")->click();
     QVERIFY(opened.wait(kWaitMs));

@@ -297,7 +297,7 @@ class ParallelTest : public QObject {
     QCOMPARE(selection->frame()->wire.ranks, 2);
     open.start(nanoOnFourRanks(), 1);  // ends following the recording
     write(4);
-    QTest::qWait(500);  // longer than the program takes to notice new steps
+    QTest::qWait(500);  // no step is read: longer than the program takes to notice new steps
     QCOMPARE(selection->history()->steps().last, 0);
   }
 
