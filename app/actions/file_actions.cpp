@@ -114,7 +114,7 @@ FileActions::FileActions(const Context& context, RunControl* control, SetupForm*
 
 void FileActions::addOpenActionTo(QMenu* menu) {
   menu->addAction("&Open...", QKeySequence::Open, this, [this] { askOpen({}); })
-      ->setWhatsThis("Open a recording, log, checkpoint, config, lesson, tensor file, or a folder of them");
+      ->setWhatsThis("Open a file or folder: recording, log, checkpoint, config, lesson, tensors");
   menu->addAction("&Add a log...", QKeySequence("Ctrl+Shift+O"), this, &FileActions::askAddLog)
       ->setWhatsThis("Add a log: compare another log or recording with the open one");
 }

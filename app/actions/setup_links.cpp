@@ -37,8 +37,8 @@ SetupLinks::SetupLinks(const Context& context, RunControl* control) : Actions(co
 void SetupLinks::addActionsTo(QMenu* menu) {
   menu->addAction("Copy &set-up as a link", QKeySequence("Ctrl+Shift+C"), this, &SetupLinks::copy)
       ->setWhatsThis(
-          "Copy the settings of the open runs, the workspace, layer, expert and step as a short text, moescope:..., "
-          "which opens them again when it is pasted or dropped into a window");
+          "Copy the set-up as a link: the settings of the open runs, the workspace, layer, expert and step as a short "
+          "text, moescope:..., which opens them again when it is pasted or dropped into a window");
   menu->addAction("&Paste set-up", QKeySequence("Ctrl+Shift+V"), this, &SetupLinks::paste)
       ->setWhatsThis("Train the runs of a copied set-up (moescope:...) up to its step");
 }

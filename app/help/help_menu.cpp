@@ -46,7 +46,7 @@ void fillHelpMenu(QMenu* menu, WorkspaceTabs* workspaces, const QStringList& abo
   QAction* explain =
       menu->addAction("&Explain what is under the mouse", window, [workspaces] { explainUnderMouse(workspaces); });
   explain->setShortcuts({QKeySequence("Shift+F1"), QKeySequence("E")});
-  explain->setWhatsThis("Explain the figure under the mouse, with its formula and its numbers");
+  explain->setWhatsThis("Explain the figure under the mouse: its formula and its numbers");
   menu->addSeparator();
   menu->addAction("Manual on this &page", QKeySequence(Qt::Key_F1), window,
                   [workspaces] { openPageOfWorkspace(workspaces); });

@@ -94,7 +94,7 @@ void LessonActions::makeDock() {
 void LessonActions::addMenuTo(QMenuBar* bar) {
   QMenu* menu = bar->addMenu("Le&ssons");
   menu->addAction("&All lessons", QKeySequence("Alt+L"), this, &LessonActions::pageRequested)
-      ->setWhatsThis("All lessons, with their subjects, and which are done");
+      ->setWhatsThis("All lessons: their subjects, and which are done");
   menu->addSeparator();
   const auto in_lesson = [this, menu](const QString& what, const QKeySequence& keys, auto act) {
     QAction* action = menu->addAction(what, keys, this, act);

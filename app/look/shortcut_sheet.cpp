@@ -43,18 +43,21 @@ QString effectOf(const QAction& action) {
   return QString(words).remove('&').remove("...");
 }
 
-void take(QAction* action, ShortcutGroup& group, QSet<QAction*>& listed_actions) {
-  const QList<QKeySequence> keys = action->shortcuts();
-  if (keys.isEmpty() || listed_actions.contains(action) || effectOf(*action).isEmpty()) return;
-  QStringList names;
-  for (const QKeySequence& key : keys) names << key.toString(QKeySequence::NativeText);
-  group.entries << qMakePair(names.join(", "), effectOf(*action));
-  listed_actions << action;
+using ShortcutEntry = QPair<QString, QString>;
+
+// Panels have actions of their own with the keys of a menu, such as Undo: they are listed once.
+void take(QAction* action, ShortcutGroup& group, QSet<ShortcutEntry>& listed_entries) {
+  QStringList keys;
+  for (const QKeySequence& key : action->shortcuts()) keys << key.toString(QKeySequence::NativeText);
+  const ShortcutEntry entry(keys.join(", "), effectOf(*action));
+  if (keys.isEmpty() || entry.second.isEmpty() || listed_entries.contains(entry)) return;
+  group.entries << entry;
+  listed_entries << entry;
 }
 
-void takeMenu(QMenu* menu, ShortcutGroup& group, QSet<QAction*>& listed_actions) {
+void takeMenu(QMenu* menu, ShortcutGroup& group, QSet<ShortcutEntry>& listed_entries) {
   for (QAction* action : menu->actions())
-    action->menu() ? takeMenu(action->menu(), group, listed_actions) : take(action, group, listed_actions);
+    action->menu() ? takeMenu(action->menu(), group, listed_entries) : take(action, group, listed_entries);
 }
 
 QWidget* groupView(const ShortcutGroup& group) {
@@ -82,8 +85,8 @@ QWidget* groupView(const ShortcutGroup& group) {
   return view;
 }
 
-// Places each group in the column that is the shortest so far.
-QWidget* sheetOf(const QList<ShortcutGroup>& groups) {
+// Places each group in the column that is the shortest so far, in pixels: long texts take several lines.
+QWidget* sheetOf(const QList<ShortcutGroup>& groups, int width) {
   auto* sheet = new QWidget;
   auto* row = new QHBoxLayout(sheet);
   row->setSpacing(kSpace24);
@@ -97,8 +100,9 @@ QWidget* sheetOf(const QList<ShortcutGroup>& groups) {
   }
   for (const ShortcutGroup& group : groups) {
     const auto shortest = std::min_element(heights.begin(), heights.end()) - heights.begin();
-    columns[shortest]->addWidget(groupView(group));
-    heights[shortest] += to_int(group.entries.size()) + 2;
+    QWidget* view = groupView(group);
+    columns[shortest]->addWidget(view);
+    heights[shortest] += view->heightForWidth(width / kSheetColumns - kSpace24) + kSpace12;
   }
   for (QVBoxLayout* column : columns) column->addStretch(1);
   return sheet;
@@ -129,14 +133,14 @@ void showText(QWidget* parent, const QString& title, const QString& html) {
 
 QList<ShortcutGroup> shortcutGroups(QMainWindow* window) {
   QList<ShortcutGroup> groups;
-  QSet<QAction*> listed_actions;
+  QSet<ShortcutEntry> listed_entries;
   for (QAction* top : window->menuBar()->actions()) {
     ShortcutGroup group{QString(top->text()).remove('&'), {}};
-    if (top->menu()) takeMenu(top->menu(), group, listed_actions);
+    if (top->menu()) takeMenu(top->menu(), group, listed_entries);
     groups << group;
   }
   ShortcutGroup other_actions{"Window", {}};
-  for (QAction* action : window->findChildren<QAction*>()) take(action, other_actions, listed_actions);
+  for (QAction* action : window->findChildren<QAction*>()) take(action, other_actions, listed_entries);
   groups << other_actions << plotGroup();
   groups.removeIf([](const ShortcutGroup& group) { return group.entries.isEmpty(); });
   return groups;
@@ -144,12 +148,12 @@ QList<ShortcutGroup> shortcutGroups(QMainWindow* window) {
 
 // Shows the sheet inside the window; it scrolls if larger type needs more room.
 void showShortcutSheet(QMainWindow* window) {
-  QScrollArea* scroll = scrollOf(sheetOf(shortcutGroups(window)));
-  QDialog* dialog = dialogWith(window, "Keyboard and mouse", scroll);
   const QSize room = window->size() - QSize(2 * kSpace24, 2 * kSpace24);
-  dialog->resize(std::min(room.width(), withType(kSheetWidth, window->fontMetrics())), room.height());
-  const int wanted_height = scroll->widget()->heightForWidth(dialog->width() - 4 * kSpace12) + 5 * kSpace24;
-  dialog->resize(dialog->width(), std::min(room.height(), std::max(wanted_height, kSheetLeastHeight)));
+  const int width = std::min(room.width(), withType(kSheetWidth, window->fontMetrics()));
+  QScrollArea* scroll = scrollOf(sheetOf(shortcutGroups(window), width));
+  QDialog* dialog = dialogWith(window, "Keyboard and mouse", scroll);
+  const int wanted_height = scroll->widget()->heightForWidth(width - 4 * kSpace12) + 5 * kSpace24;
+  dialog->resize(width, std::min(room.height(), std::max(wanted_height, kSheetLeastHeight)));
   dialog->show();
 }
 

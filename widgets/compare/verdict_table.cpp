@@ -18,7 +18,7 @@ namespace moescope {
 namespace {
 
 constexpr int kMinPlot = 140, kPlotBesideNotes = 200, kUsualPlot = 250;  // widths of the interval plot
-constexpr int kDot = 5, kCap = 4;
+constexpr int kGapRadius = 5, kCap = 4;
 constexpr int kLowRow = 22;
 constexpr int kEdge = kSpace4;  // margin in addition to that of the panel
 constexpr int kCircle = 14;     // diameter of the circles that choose the baseline
@@ -414,7 +414,7 @@ void VerdictTable::paintInterval(QPainter& painter, const Layout& at, int number
   painter.setPen(QPen(color, kCurveWidth));
   const bool is_hollow = row.noise || (row.word && !std::isfinite(row.half_width));
   painter.setBrush(is_hollow ? QColor(colors(palette()).surface) : color);
-  painter.drawEllipse(QPointF(axis.toPixel(gap), y), kDot, kDot);
+  painter.drawEllipse(QPointF(axis.toPixel(gap), y), kGapRadius, kGapRadius);
   painter.restore();
 }
 

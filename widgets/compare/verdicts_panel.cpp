@@ -12,7 +12,7 @@ namespace moescope {
 namespace {
 
 constexpr double kMaxFlushedShare = 0.05;  // limit above which findings report underflow
-constexpr std::array<double, 5> kShares = {0.001, 0.0025, 0.005, 0.01, 0.02};
+constexpr std::array<double, 5> kRelevantShares = {0.001, 0.0025, 0.005, 0.01, 0.02};
 
 // "experts in MXFP4", "lr 0.002".
 QString settingWords(const SettingDifference& setting) {
@@ -94,7 +94,7 @@ VerdictsPanel::VerdictsPanel(Selection* selection, const ComparedRuns* runs, Jud
       makeChoice({}, "Gap that matters",
                  "A gap of this share of the baseline's loss matters. 0.25 % is the relative error of FP8 against "
                  "BF16 that DeepSeek-V3 calls within training randomness");
-  for (const double share : kShares) matters_->addItem(QString("%1 matters").arg(shareText(share)), share);
+  for (const double share : kRelevantShares) matters_->addItem(QString("%1 matters").arg(shareText(share)), share);
   matters_->setCurrentIndex(1);
   connect(matters_, &QComboBox::currentIndexChanged, this,
           [this] { judged_->setShare(matters_->currentData().toDouble()); });

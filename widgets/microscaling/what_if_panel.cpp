@@ -16,7 +16,7 @@ namespace moescope {
 namespace {
 
 constexpr int kCellGap = 1;
-constexpr int kTallestRow = 36;  // tallest row with the usual font size
+constexpr int kMaxRowHeight = 36;  // with the usual font size
 
 // Limit on the elements, about 0.3 s; larger tensors are sampled.
 constexpr std::size_t kMaxTriedElements = std::size_t{4} << 20;
@@ -106,8 +106,8 @@ bool WhatIfTable::showsSchemes() const {
 QRect WhatIfTable::cellRect(int format, int column) const {
   const QRect plot = plotRect();
   const int width = std::max(8, plot.width() / columnCount());
-  const int height =
-      std::clamp((plot.height() - schemesHeight()) / kNumElementFormats, fontMetrics().height(), withType(kTallestRow));
+  const int height = std::clamp((plot.height() - schemesHeight()) / kNumElementFormats, fontMetrics().height(),
+                                withType(kMaxRowHeight));
   return {plot.left() + column * width, plot.top() + format * height, width - kCellGap, height - kCellGap};
 }
 

@@ -19,7 +19,7 @@ namespace moescope {
 namespace {
 
 constexpr double kCurveShare = 0.44;
-constexpr int kDot = 3;  // radius of the dot at the end of a curve
+constexpr int kCurveEndRadius = 3;  // of the dot at the end of a curve
 
 int advance(Type type, const QString& text, bool bold = false) {
   return QFontMetrics(typeFont(type, bold)).horizontalAdvance(text);
@@ -175,7 +175,7 @@ void VerdictTile::paintCurve(QPainter& painter, const QRectF& place) const {
   painter.drawPolyline(line);
   painter.setPen(Qt::NoPen);
   painter.setBrush(ink);
-  painter.drawEllipse(line.back(), kDot, kDot);
+  painter.drawEllipse(line.back(), kCurveEndRadius, kCurveEndRadius);
 }
 
 VerdictTiles::VerdictTiles(Selection* selection, FindingsWatch* watch, QWidget* parent)
