@@ -109,11 +109,14 @@ double loadsApart(const TelemetryFrame& a, const TelemetryFrame& b) {
 std::vector<double> smoothedGap(const Comparison& comparison, std::size_t run) {
   std::vector<double> smoothed;
   double sum = 0, weight = 0;
+  std::int64_t last_step = 0;
   for (const std::int64_t step : comparison.a().steps_in(comparison.a().steps())) {
     const double gap = static_cast<double>(comparison.runs[run].frame_at(step).ce_loss) -
                        static_cast<double>(comparison.runs[0].frame_at(step).ce_loss);
-    sum = 0.98 * sum + 0.02 * gap;
-    weight = 0.98 * weight + 0.02;
+    const double kept = std::pow(0.98, step - last_step);
+    last_step = step;
+    sum = kept * sum + 0.02 * gap;
+    weight = kept * weight + 0.02;
     smoothed.push_back(sum / weight);
   }
   return smoothed;
