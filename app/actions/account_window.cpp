@@ -118,8 +118,8 @@ AccountWindow::AccountWindow(Selection* selection, QWidget* parent)
   connect(confirm_, &QPushButton::clicked, this, [this] {
     if (const ImportAccount* shown = account()) state(shown->confirming_rules());
   });
-  const QSize wanted(withType(kAccountWidth, fontMetrics()), withType(kAccountHeight, fontMetrics()));
-  resize(wanted.boundedTo(screen()->availableSize()));
+  const QSize preferred_size(withType(kAccountWidth, fontMetrics()), withType(kAccountHeight, fontMetrics()));
+  resize(preferred_size.boundedTo(screen()->availableSize()));
 }
 
 QWidget* AccountWindow::makeShape() {

@@ -113,10 +113,10 @@ std::vector<double> smoothedGap(const Comparison& comparison, std::size_t run) {
   for (const std::int64_t step : comparison.a().steps_in(comparison.a().steps())) {
     const double gap = static_cast<double>(comparison.runs[run].frame_at(step).ce_loss) -
                        static_cast<double>(comparison.runs[0].frame_at(step).ce_loss);
-    const double kept = std::pow(0.98, step - last_step);
+    const double decay = std::pow(0.98, step - last_step);
     last_step = step;
-    sum = kept * sum + 0.02 * gap;
-    weight = kept * weight + 0.02;
+    sum = decay * sum + 0.02 * gap;
+    weight = decay * weight + 0.02;
     smoothed.push_back(sum / weight);
   }
   return smoothed;

@@ -51,10 +51,10 @@ std::int64_t step_by_tokens(const History& a, std::int64_t step, const History& 
 // The average is over steps, not over values, which may be many steps apart, as in a log of every 20th step.
 void GapTrack::Average::add(std::int64_t step, double value) {
   if (!std::isfinite(value)) return;
-  const double kept = std::pow(kGapFactor, step - last_step_);
+  const double decay = std::pow(kGapFactor, step - last_step_);
   last_step_ = step;
-  sum_ = kept * sum_ + (1 - kGapFactor) * value;
-  weight_ = kept * weight_ + (1 - kGapFactor);
+  sum_ = decay * sum_ + (1 - kGapFactor) * value;
+  weight_ = decay * weight_ + (1 - kGapFactor);
 }
 
 float GapTrack::Average::get() const {

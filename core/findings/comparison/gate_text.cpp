@@ -78,9 +78,10 @@ std::string gate_sentence(const GateReport& report) {
   // The first exit that decides: of a run that is better, any.
   const auto decides = [&](const GateExit& exit) { return exit.is_worse || report.verdict == GateVerdict::better; };
   const auto first = std::ranges::find_if(report.exits, decides);
-  const auto others = std::ranges::count_if(report.exits, [&](const GateExit& exit) { return !decides(exit); });
+  const auto better_figures = std::ranges::count_if(report.exits, [&](const GateExit& exit) { return !decides(exit); });
   const std::string better =
-      others == 0 ? "" : fmt::format(" {} better.", counted(others, "other figure is", "other figures are"));
+      better_figures == 0 ? ""
+                          : fmt::format(" {} better.", counted(better_figures, "other figure is", "other figures are"));
   return fmt::format("First outside the band of {} at step {}. {}.{}", runs_in_words(report.good_runs()),
                      grouped(first->first_step()), exit_text(report, *first), better);
 }
