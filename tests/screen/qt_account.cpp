@@ -102,7 +102,7 @@ class AccountTest : public QObject {
     QVERIFY(!apply->isEnabled());
     meaning->setCurrentText("Training loss");
     QVERIFY(apply->isEnabled());
-    QVERIFY(account->findChild<QRadioButton*>("unit_1")->isChecked());  // bits, as the name says
+    QVERIFY(account->findChild<QRadioButton*>("unit_1")->isChecked());                // bits, as the name says
     for (QTreeWidgetItem* row : {rowOf(table, "blk{layer}.e{expert}.frac"), loss}) {  // the choice is kept
       table->scrollToItem(row);
       QTest::mouseClick(table->viewport(), Qt::LeftButton, {}, table->visualItemRect(row).center());
@@ -226,7 +226,7 @@ class AccountTest : public QObject {
     QVERIFY(account && account->isVisible());
     auto* table = account->findChild<QTreeWidget*>("account_table");
     QVERIFY(rowOf(table, "loss") && rowOf(table, "gpu_mem"));
-    account->resize(1550, 800);  // the screen of this test is smaller
+    account->resize(1550, 800);                                       // the screen of this test is smaller
     QCOMPARE(table->header()->length(), table->viewport()->width());  // no column is cut off
     QVERIFY(!account->findChild<ExpertLoadPanel*>()->isVisible());    // the log has no loads
   }

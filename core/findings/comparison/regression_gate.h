@@ -29,8 +29,8 @@
 
 namespace moescope {
 
-// regressed: a figure left the band to its worse side. differs: only figures left of which neither side is worse, such as
-// the score margin, and figures to their better side.
+// regressed: a figure left the band to its worse side. differs: only figures left of which neither side is worse, such
+// as the score margin, and figures to their better side.
 enum class GateVerdict : std::uint8_t { same, regressed, differs, better, too_early };
 const char* gate_verdict_name(GateVerdict verdict);  // "same", "regressed", "differs", "better", "too early"
 
@@ -116,7 +116,8 @@ struct GateReport {
 GateReport judge_gate(const HistoryPtr& run, std::span<const HistoryPtr> good);
 
 // The answer in words.
-std::string gate_sentence(const GateReport& report);  // "First outside the band of the good run at step 1,240. MaxVio (batch), ..."
+std::string gate_sentence(
+    const GateReport& report);  // "First outside the band of the good run at step 1,240. MaxVio (batch), ..."
 std::string exit_text(const GateReport& report, const GateExit& exit);
 // `good`: name of the good runs.
 std::string setting_text(const GateSetting& setting, const std::string& good = "good runs");
