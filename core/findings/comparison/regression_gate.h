@@ -116,8 +116,7 @@ struct GateReport {
 GateReport judge_gate(const HistoryPtr& run, std::span<const HistoryPtr> good);
 
 // The answer in words.
-std::string gate_sentence(
-    const GateReport& report);  // "First outside the band of the good run at step 1,240. MaxVio (batch), ..."
+std::string gate_sentence(const GateReport& report);  // "First outside the band of the good run at step 1,240. ..."
 std::string exit_text(const GateReport& report, const GateExit& exit);
 // `good`: name of the good runs.
 std::string setting_text(const GateSetting& setting, const std::string& good = "good runs");
