@@ -418,19 +418,6 @@ RunBuilder::Step& RunBuilder::step_at(std::int64_t step) {
   return opened;
 }
 
-RouterFrame& RunBuilder::router_at(std::vector<RouterFrame>& routers, int layer) {
-  const auto place = std::ranges::lower_bound(routers, layer, {}, &RouterFrame::layer);
-  if (place != routers.end() && place->layer == layer) return *place;
-  const auto added = routers.insert(place, RouterFrame());
-  added->layer = layer;
-  return *added;
-}
-
-void RunBuilder::check_layer(int layer) const {
-  if (imported_ && !std::ranges::binary_search(imported_->info().moe_layers, layer))
-    throw Unreadable(fmt::format("layer {} is not among the MoE layers of the first step", layer));
-}
-
 // Finds the list of layers in a record with lists by layer: {"moe_layer_ids": [1, 3, 5], "expert_counts": [[...],
 // ...]}.
 void RunBuilder::find_listed_layers(const LogRecord& record) {

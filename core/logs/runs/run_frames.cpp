@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "core/files/text/json_text.h"
+#include "core/files/unreadable.h"
 #include "core/frame/figures.h"
 #include "core/logs/runs/run_builder.h"
 #include "core/recording/history/settings_track.h"
@@ -32,6 +33,19 @@ void Gaps::add(std::int64_t step, int layer, const std::string& reason) {
 
 std::string Gaps::text() const {
   return count > 1 ? fmt::format("{} (and {} more such places)", first, count - 1) : first;
+}
+
+RouterFrame& RunBuilder::router_at(std::vector<RouterFrame>& routers, int layer) {
+  const auto place = std::ranges::lower_bound(routers, layer, {}, &RouterFrame::layer);
+  if (place != routers.end() && place->layer == layer) return *place;
+  const auto added = routers.insert(place, RouterFrame());
+  added->layer = layer;
+  return *added;
+}
+
+void RunBuilder::check_layer(int layer) const {
+  if (imported_ && !std::ranges::binary_search(imported_->info().moe_layers, layer))
+    throw Unreadable(fmt::format("layer {} is not among the MoE layers of the first step", layer));
 }
 
 RunInfo RunBuilder::info() const {

@@ -10,6 +10,7 @@
 #include "core/logs/lines/import_jsonl.h"
 #include "core/logs/lines/jsonl.h"
 #include "core/logs/open_runs.h"
+#include "tests/support/read_lines.h"
 #include "tests/support/sample_frames.h"
 
 namespace moescope {
@@ -18,13 +19,6 @@ namespace {
 const std::string kSettings =
     R"({"run":"small log","layers":3,"dense_layers":1,"experts":4,"top_k":2,"seq":5,"batch":2,"dim":16,)"
     R"("domains":["code","text"],"aux_coeff":0.5})";
-
-struct ReadLines : LogReader {
-  explicit ReadLines(std::initializer_list<std::string> lines) : LogReader("here.jsonl") {
-    for (const std::string& line : lines) read_line(line);
-    finish_step();
-  }
-};
 
 ReadLines read(std::initializer_list<std::string> lines) {
   return ReadLines(lines);

@@ -12,21 +12,15 @@
 #include "core/logs/table/import_table.h"
 #include "tests/support/event_bytes.h"
 #include "tests/support/problem_of.h"
+#include "tests/support/read_lines.h"
 #include "tests/support/says.h"
 #include "tests/support/wandb_bytes.h"
 
 namespace moescope {
 namespace {
 
-struct LogOf : LogReader {
-  explicit LogOf(std::initializer_list<std::string> lines) : LogReader("here.jsonl") {
-    for (const std::string& line : lines) read_line(line);
-    finish_step();
-  }
-};
-
-LogOf log_of(std::initializer_list<std::string> lines) {
-  return LogOf(lines);
+ReadLines log_of(std::initializer_list<std::string> lines) {
+  return ReadLines(lines);
 }
 
 float value(const LogReader& reader, Metric metric, std::int64_t step, int layer = kWholeRun) {
