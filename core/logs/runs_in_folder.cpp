@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -40,76 +41,67 @@ std::optional<RunFile> look_at(const fs::path& path) {
   return std::nullopt;
 }
 
-// Adds a part to its run in the list, which has the path of the newest part.
-template <class IsSameRun>
-void add_part(const RunFile& part, IsSameRun is_same, std::vector<RunFile>& runs) {
-  const auto found = std::ranges::find_if(runs, is_same);
-  if (found == runs.end()) return runs.push_back(part);
-  found->bytes += part.bytes;
-  if (part.last_change <= found->last_change) return;
-  found->path = part.path;
-  found->last_change = part.last_change;
+// The runs by a text that the files of a run have in common.
+using RunsByKey = std::map<std::string, RunFile>;
+
+// Adds a file to its run in the list, which has the path of the newest file.
+void add_part(const std::string& key, const RunFile& part, RunsByKey& runs) {
+  const auto [run, is_new] = runs.try_emplace(key, part);
+  if (is_new) return;
+  run->second.bytes += part.bytes;
+  if (part.last_change <= run->second.last_change) return;
+  run->second.path = part.path;
+  run->second.last_change = part.last_change;
 }
 
 // Adds a file to the run of its folder: all files of this kind in a folder are one run.
-void add_part(const std::string& folder, const fs::path& path, FileKind kind, std::vector<RunFile>& runs) {
+void add_to_folder(const fs::path& folder, const fs::path& path, FileKind kind, RunsByKey& runs) {
   std::error_code error;
-  const RunFile part{folder, kind, fs::file_size(path, error), fs::last_write_time(path, error)};
-  if (!error)
-    add_part(
-        part, [&](const RunFile& run) { return run.path == folder && run.kind == kind; }, runs);
+  const RunFile part{folder.string(), kind, fs::file_size(path, error), fs::last_write_time(path, error)};
+  if (!error) add_part(file_kind_name(kind) + folder.string(), part, runs);
 }
 
-// Adds a file of a W&B run. A resumed run has several files, each in its own folder.
-void add_wandb_part(const fs::path& path, std::vector<RunFile>& runs) {
-  const auto is_same = [&](const RunFile& run) {
-    const fs::path file = run.path;
-    return run.kind == FileKind::wandb_run && file.filename() == path.filename() &&
-           file.parent_path().parent_path() == path.parent_path().parent_path();
-  };
-  if (const auto part = look_at(path)) add_part(*part, is_same, runs);
-}
-
-void add_mlflow_run(const fs::path& folder, std::vector<RunFile>& runs) {
+void add_mlflow_run(const fs::path& folder, RunsByKey& runs) {
   if (leads_out_of(folder, folder / "metrics")) return;
   each_file_below(folder / "metrics", kDeepestMlflowKey, [&](const fs::path& file) {
-    add_part(folder.string(), file, FileKind::mlflow_run, runs);
+    add_to_folder(folder, file, FileKind::mlflow_run, runs);
     return true;
   });
 }
 
-// Checks the folder, because a folder of messages beside the statistics has files with the same names.
-void add_te_statistics(const fs::path& path, std::vector<RunFile>& runs) {
-  if (is_te_statistics_folder(path.parent_path()))
-    add_part(path.parent_path().string(), path, FileKind::te_statistics, runs);
+void add_file(const fs::path& path, RunsByKey& runs) {
+  const std::string name = path.filename().string();
+  const fs::path folder = path.parent_path();
+  if (is_event_file(path)) return add_to_folder(folder, path, FileKind::event_file, runs);
+  if (is_trace_name(name)) return add_to_folder(folder, path, FileKind::router_trace, runs);
+  if (is_te_statistics_name(name)) {  // a folder of messages beside the statistics has files with the same names
+    if (is_te_statistics_folder(folder)) add_to_folder(folder, path, FileKind::te_statistics, runs);
+    return;
+  }
+  // A resumed run of W&B has several files of one name, each in its own folder.
+  const bool is_wandb = path.extension() == ".wandb";
+  if (!is_wandb && !named_like_run(path)) return;
+  if (const auto run = look_at(path)) add_part((is_wandb ? folder.parent_path() / name : path).string(), *run, runs);
 }
 
 }  // namespace
 
 std::vector<RunFile> runs_in_folder(const std::string& folder) {
-  std::vector<RunFile> runs;
+  RunsByKey found;
   std::error_code error;
   for (auto entry = fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied, error);
-       !error && entry != fs::recursive_directory_iterator() && runs.size() < kMaxRunFiles; entry.increment(error)) {
+       !error && entry != fs::recursive_directory_iterator() && found.size() < kMaxRunFiles; entry.increment(error)) {
     if (entry.depth() >= kFolderDepth) entry.disable_recursion_pending();
     std::error_code gone;
     const fs::path& path = entry->path();
     if (entry->is_directory(gone) && is_mlflow_run(path)) {
-      add_mlflow_run(path, runs);
+      add_mlflow_run(path, found);
       entry.disable_recursion_pending();
     }
-    if (!entry->is_regular_file(gone) || (entry->is_symlink(gone) && leads_out_of(folder, path))) continue;
-    if (is_event_file(path))
-      add_part(path.parent_path().string(), path, FileKind::event_file, runs);
-    else if (is_trace_name(path.filename().string()))
-      add_part(path.parent_path().string(), path, FileKind::router_trace, runs);
-    else if (is_te_statistics_name(path.filename().string()))
-      add_te_statistics(path, runs);
-    else if (path.extension() == ".wandb")
-      add_wandb_part(path, runs);
-    else if (named_like_run(path))
-      if (const auto run = look_at(path)) runs.push_back(*run);
+    if (entry->is_regular_file(gone) && !(entry->is_symlink(gone) && leads_out_of(folder, path))) add_file(path, found);
   }
+  std::vector<RunFile> runs;
+  for (auto& [key, run] : found) runs.push_back(std::move(run));
   std::ranges::stable_sort(runs, {}, &RunFile::path);
   std::ranges::stable_sort(runs, std::ranges::greater{}, &RunFile::last_change);
   return runs;

@@ -181,7 +181,10 @@ std::string LogRuns::refusal() const {
 ImportAccount LogRuns::account() const {
   ImportAccount account;
   const auto opened = std::ranges::find_if(runs_, [](const RunBuilder& run) { return run.imported() != nullptr; });
-  if (opened != runs_.end()) account = opened->imported()->found(opened->stated.info);
+  if (opened != runs_.end()) {
+    account = opened->imported()->found(opened->stated.info);
+    if (account.experts.question.empty()) account.experts.question = opened->question_of_ranks();
+  }
   account.path = log_.source;
   account.add(log_.book.account(log_.bad.unit()));
   return account;

@@ -25,7 +25,6 @@ constexpr std::size_t kMaxHeld = 64;                         // steps before the
 constexpr std::size_t kMaxNames = 65536;                     // names whose meaning is kept
 constexpr std::size_t kKeptRemarks = 100;
 constexpr std::uint64_t kKeptBytes = std::uint64_t{128} << 20, kKeptOfRead = 16;
-constexpr std::uint64_t kWorkedBytes = std::uint64_t{1} << 30, kWorkedOfRead = 64;
 constexpr std::size_t kStepBytes = 1024;  // of a step in a map, without its lists
 constexpr std::size_t kLongestShownName = 100;
 constexpr double kMaxExpertTokens = std::numeric_limits<std::uint32_t>::max();
@@ -330,14 +329,6 @@ void RunBuilder::add_marker(Marker marker) {
     markers_.push_back(std::move(marker));
 }
 
-// True if a record of another rank or microbatch came before at this step, so that their loads are added.
-bool RunBuilder::is_further_part(int part, int layer, std::int64_t step) {
-  if (part < 0) return false;
-  if (std::exchange(parts_step_, step) != step) parts_.clear();
-  const bool is_new = parts_.emplace(layer, part).second;
-  return is_new && std::ranges::count(parts_, layer, &std::pair<int, int>::first) > 1;
-}
-
 // Returns true if the values of the name are shown. Of several names of one meaning, that whose rule is first in the
 // table is shown.
 bool RunBuilder::choose(Name& name) {
@@ -384,16 +375,6 @@ void RunBuilder::forget(const TagMatch& match) {
         values[match.expert] = std::nan("");
     }
   }
-}
-
-// Limits the work separately from the memory: a tensor may claim a million equal values in a few bytes, and values that
-// replace earlier ones take no memory.
-void RunBuilder::work(std::size_t bytes) {
-  worked_bytes_ += bytes;
-  if (!log_->is_collected || worked_bytes_ <= kWorkedBytes + kWorkedOfRead * read_bytes_) return;
-  throw std::runtime_error(
-      fmt::format("{}: the first {} bytes of the file claim {} MB of values: more than can be read", log_->source,
-                  read_bytes_, worked_bytes_ >> 20));
 }
 
 void RunBuilder::keep(std::size_t bytes) {
@@ -454,6 +435,7 @@ std::vector<int> RunBuilder::layers_of(std::size_t rows, const std::string& colu
 void RunBuilder::check_experts(std::size_t experts, const std::string& column) {
   if (experts > kMaxImportedExperts) refuse_value(column, "too many experts");
   if (log_->is_collected || experts == 0) return;
+  experts *= ranks_of_list(experts);
   const std::size_t known = imported_ ? static_cast<std::size_t>(imported_->listed_experts()) : list_size_;
   if (experts != known && (imported_ || known > 0))
     refuse_value(column, fmt::format("{} experts, not {}", experts, known));
@@ -464,7 +446,7 @@ bool RunBuilder::add(Name& name, const NamedValue& value, const LogRecord& recor
   if (name.is_shown && !value.problem.empty())
     refuse_value(printable(name.name.substr(0, kLongestShownName)), std::string(value.problem));
   if (value.is_own || !name.is_shown || (!value.is_list && value.numbers.empty() && value.text.empty())) return false;
-  work(sizeof(double) * value.numbers.size());
+  if (log_->is_collected) keep(sizeof(double) * value.numbers.size());
   const TagMatch& match = name.match;
   int layer = match.layer;
   if (value.layer >= 0) layer = value.layer;
@@ -594,21 +576,6 @@ bool RunBuilder::add_list(Name& name, const NamedValue& value, int layer, std::i
   return true;
 }
 
-void RunBuilder::set_counts(Step& step, int layer, std::span<const std::uint32_t> counts) {
-  std::vector<std::uint32_t>& of_router = router_at(step.frame.routers, layer).tokens_per_expert;
-  if (counts.size() > of_router.size()) keep(sizeof(std::uint32_t) * (counts.size() - of_router.size()));
-  if (!is_added_ || of_router.size() != counts.size()) return of_router.assign(counts.begin(), counts.end());
-  int& copies = step.copies[layer];
-  const bool is_copy = rank_ && copies >= 0 && std::ranges::equal(of_router, counts);
-  if (is_copy) {
-    ++copies;
-    return AccountBook::leave_out(rank_->counts, "ranks with the same loads: those of one are read");
-  }
-  const std::uint32_t times = std::max(0, copies) + 1;  // the loads of the copies count now
-  copies = -1;
-  for (std::size_t e = 0; e < counts.size(); ++e) of_router[e] = of_router[e] * times + counts[e];
-}
-
 void RunBuilder::set_list(const TagRule& rule, int layer, std::span<const double> values, Step& step) {
   RouterFrame& router = router_at(step.frame.routers, layer);
   if (rule.means == TagMeaning::expert_bias) {
@@ -627,7 +594,9 @@ void RunBuilder::take(LogRecord& record) {
   rank_ = nullptr;
   for (const NamedValue& value : record.values) {
     of_values_.push_back(&find(value.name, value.is_own, value.means));
-    if (is_part_of_step(value.name) && !value.name.starts_with("micro")) rank_ = of_values_.back();
+    if (!is_part_of_step(value.name) || value.name.starts_with("micro")) continue;
+    rank_ = of_values_.back();
+    rank_number_ = step_number(value).value_or(0);
   }
   find_listed_layers(record);
   find_settings(record);

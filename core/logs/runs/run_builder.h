@@ -88,8 +88,8 @@ class RunBuilder {
   // A checkpoint that the trainer saved; `step`: if the log states it, else that of the newest step.
   void add_checkpoint(const std::string& name, std::optional<std::int64_t> step);
   // Kept values may take kKeptBytes plus kKeptOfRead times the bytes that were read, so that a small file that claims
-  // large tensors cannot fill the memory. All values together, also those that are replaced or dropped later, may take
-  // kWorkedBytes plus kWorkedOfRead times these bytes, so that reading them takes a limited time.
+  // large tensors cannot fill the memory. If the steps are kept until all values are read, values that are replaced
+  // later count as well, so that reading takes a limited time.
   void has_read(std::uint64_t bytes) { read_bytes_ += bytes; }
   bool is_known(std::string_view name) { return find(name, false).is_shown; }  // true if its values are shown
   // The meaning of a name that record `place` has; without a rule: not known.
@@ -105,7 +105,8 @@ class RunBuilder {
   const ImportedRun* imported() const { return imported_.get(); }  // nullptr: no step is shown
   std::int64_t steps() const { return imported_ ? imported_->steps() : 0; }
   std::vector<std::string> remarks() const;
-  std::string refusal() const;  // why the steps cannot be shown; empty: they can
+  std::string refusal() const;            // why the steps cannot be shown; empty: they can
+  std::string question_of_ranks() const;  // whether each rank has other experts; empty: that is certain
   bool has_values() const { return has_values_; }
   double first_epoch() const { return first_epoch_; }
   double last_epoch() const { return epoch_; }
@@ -122,14 +123,18 @@ class RunBuilder {
     std::vector<double> counts, shares, biases;
     bool leaves_out_zeros = false;
   };
+  struct RankLoads {
+    int copies = 0;            // ranks whose loads are those that are kept; -1: others were added
+    std::uint64_t tokens = 0;  // of the first rank
+  };
   struct Step {
     Step() { frame.aux_loss = frame.z_loss = kNoValue; }
     TelemetryFrame frame;
-    std::map<int, Experts> experts;  // by layer
-    std::map<int, int> copies;       // by layer: ranks whose loads are those that are kept; -1: others were added
-    std::int64_t place = 0;          // of its first record
-    bool is_part = false;            // further records of it may follow: it is given by layer, expert or rank
-    bool has_sums = false;           // its losses are the sums over the layers
+    std::map<int, Experts> experts;          // by layer
+    std::map<int, RankLoads> ranks;          // by layer
+    std::int64_t place = 0;                  // of its first record
+    bool is_part = false;                    // further records of it may follow: it is given by layer, expert or rank
+    bool has_sums = false;                   // its losses are the sums over the layers
     bool is_late = false, is_added = false;  // joins a step that is shown; its loads are added to those
   };
   struct Hash : std::hash<std::string_view> {
@@ -154,6 +159,7 @@ class RunBuilder {
   bool add_expert(Name& name, const NamedValue& value, int layer, int expert, std::int64_t step);
   bool add_list(Name& name, const NamedValue& value, int layer, std::int64_t step);
   std::vector<double> without_gaps(std::vector<double> loads, std::int64_t step, int layer);
+  std::size_t ranks_of_list(std::size_t experts) const;
   void set_counts(Step& step, int layer, std::span<const std::uint32_t> counts);
   void set_list(const TagRule& rule, int layer, std::span<const double> values, Step& step);
   Step& step_at(std::int64_t step);
@@ -163,7 +169,6 @@ class RunBuilder {
   void check_layer(int layer) const;
   void check_experts(std::size_t experts, const std::string& column);
   void keep(std::size_t bytes);
-  void work(std::size_t bytes);
   RunInfo info_of_steps() const;
   bool can_open() const;
   void open();
@@ -178,7 +183,8 @@ class RunBuilder {
   std::unordered_map<std::string, Name, Hash, std::equal_to<>> names_;
   std::deque<Name> overflow_;                                 // names of the record beyond those that are kept
   std::vector<Name*> of_values_;                              // names of the values of the record
-  const Name* rank_ = nullptr;                                // of them, that of the rank
+  const Name* rank_ = nullptr;                                // of them, that of the rank; nullptr: of no rank
+  std::size_t rank_number_ = 0;                               // value of this name
   std::vector<int> listed_layers_;                            // that the record lists, in ascending order; empty: none
   std::map<std::tuple<std::string, int, int>, Name*> shown_;  // by column, layer and expert
   // Names of the step that differed from that which gives it, by place in the table; the numbers of the last record
@@ -192,7 +198,8 @@ class RunBuilder {
   std::unique_ptr<ImportedRun> imported_;
   std::map<int, int> model_layers_;  // layer of the model by layer of the log, if they differ
   RestartRule restarts_;
-  std::set<std::pair<int, int>> parts_;  // layer and rank of the records of the step parts_step_
+  std::set<std::pair<int, int>> parts_;                      // layer and rank of the records of the step parts_step_
+  std::ptrdiff_t parts_of_layer_ = 0, differing_ranks_ = 0;  // differing: ranks of a layer whose sums of loads differ
   std::int64_t place_ = 0, newest_ = -1, parts_step_ = -1, first_step_ = -1;
   std::size_t to_new_steps_ = 0, logged_ = 0, dropped_ = 0;  // restarts to a step that was not logged before; steps
   double first_epoch_ = -1, epoch_ = -1;
@@ -214,7 +221,7 @@ class RunBuilder {
   std::int64_t more_notes_ = 0;
   double start_s_ = 0, wall_s_ = 0;
   std::size_t held_bytes_ = 0;  // lines of the rows in open_
-  std::uint64_t read_bytes_ = 0, kept_bytes_ = 0, worked_bytes_ = 0;
+  std::uint64_t read_bytes_ = 0, kept_bytes_ = 0;
 };
 
 }  // namespace moescope

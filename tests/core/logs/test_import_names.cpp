@@ -43,6 +43,31 @@ TEST(ImportNames, LoadsOfRanksAreAddedUnlessAllRanksHaveTheSame) {
   EXPECT_EQ(loads_of("[3,5]", "micro_batch"), (std::vector<std::uint32_t>{9, 15}));
 }
 
+TEST(ImportNames, RanksWithOtherExpertsAreAskedForAndJoinedIfTheExpertsAreStated) {
+  const auto read = [](const char* settings, const ImportOptions& options) {
+    LogReader reader("run.jsonl", options);
+    for (const char* line : {settings, R"({"step":1,"rank":0,"layer":0,"tokens_per_expert":[9,1]})",
+                             R"({"step":1,"rank":1,"layer":0,"tokens_per_expert":[4,2]})"})
+      reader.read_line(line);
+    const Imported imported = reader.finish();
+    return std::pair(imported.runs.at(0)->frame_at(1)->routers.at(0).tokens_per_expert, imported.account);
+  };
+  ImportOptions four, two;
+  four.routed.experts = 4;
+  two.routed.experts = 2;
+  const auto [added, added_account] = read("", {});
+  EXPECT_EQ(added, (std::vector<std::uint32_t>{13, 3}));
+  EXPECT_NE(added_account.experts.question.find("2 ranks have different numbers of tokens"), std::string::npos);
+  EXPECT_NE(added_account.experts.question.find("there are 4 (--experts)"), std::string::npos);
+  EXPECT_EQ(added_account.to_confirm(), 1);
+  for (const auto& [joined, account] : {read("", four), read(R"({"num_experts":4,"layers":1})", {})}) {
+    EXPECT_EQ(joined, (std::vector<std::uint32_t>{9, 1, 4, 2}));
+    EXPECT_EQ(account.experts.question, "");
+  }
+  EXPECT_EQ(read("", two).first, added);
+  EXPECT_EQ(read("", two).second.experts.question, "");
+}
+
 TEST(ImportNames, JsonLinesKnowEveryNameThatTagsHave) {
   for (const char* name : {"loss", "train/loss", "Train/Loss", "train_loss", "lm loss", "ce_loss", "training.loss"}) {
     const auto reader = log_of({std::string(R"({"step":3,")") + name + R"(":2.5})"});
