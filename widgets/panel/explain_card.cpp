@@ -124,7 +124,7 @@ QString metricCard(const MetricInfo& info) {
                 QStringLiteral("<span class=\"muted\">%1</span><br><code>%2</code>")
                     .arg(QLatin1String(provenance_name(info.provenance)), escaped(info.formula)),
                 QStringLiteral("<p class=\"more\">%1%2</p>")
-                    .arg(more("Affected by:", knobs_text(info).c_str()), more("Source:", info.source)));
+                    .arg(more("Affected by:", info.knobs), more("Source:", info.source)));
 }
 
 ExplainCard* ExplainCard::open(QWidget* window, QPoint at, const QString& title, std::function<QString()> html) {

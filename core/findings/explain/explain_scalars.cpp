@@ -2,9 +2,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include "core/files/text/words.h"
 #include "core/findings/explain/explain_parts.h"
@@ -15,6 +17,16 @@
 
 namespace moescope::explaining {
 namespace {
+
+// The parts of a figure whose row has CardForm::own, at a layer or of the run.
+template <Metric metric>
+Parts own_parts(const Context& at) = delete;
+
+constexpr const char* kNoLoad = "the load itself is not kept for this step";
+
+bool has_load(const Context& at) {
+  return at.router && total(at.router->tokens_per_expert) > 0;
+}
 
 // Returns the figure `metric` of every MoE layer at the step.
 std::vector<double> of_layers(const Context& at, Metric metric) {
@@ -34,7 +46,8 @@ Parts mean_of_tokens(const Context& at, const std::string& quantity) {
           "the sum over the batch's " + grouped(at.tokens()) + " tokens of " + quantity + ", divided by their number"};
 }
 
-Parts ce_loss(const Context& at) {
+template <>
+Parts own_parts<Metric::ce_loss>(const Context& at) {
   const double p = std::exp(-at.value);
   const auto settings = at.history.settings_at(at.step);
   const bool reads_bytes = settings->config() && settings->config()->reads_bytes();
@@ -45,14 +58,15 @@ Parts ce_loss(const Context& at) {
               (reads_bytes ? " A uniform guess gives 1/256: a token is a byte." : "")};
 }
 
-Parts sum_of_layers(const Context& at, Metric metric, const char* what) {
-  std::vector<double> values = of_layers(at, metric);
+Parts sum_of_layers(const Context& at, Metric metric, const std::string& text) {
+  const std::vector<double> values = of_layers(at, metric);
   const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-  if (values.empty() || std::fabs(sum - at.value) > 1e-3 * std::fabs(at.value) + 1e-12) return plain(at, what);
-  return {sum_text(values), std::string(what) + " of the MoE layers, " + listed(at.info().moe_layers)};
+  if (values.empty() || std::fabs(sum - at.value) > 1e-3 * std::fabs(at.value) + 1e-12) return plain(at, text);
+  return {sum_text(values), text + " of the MoE layers, " + listed(at.info().moe_layers)};
 }
 
-Parts grad_norm(const Context& at) {
+template <>
+Parts own_parts<Metric::grad_norm>(const Context& at) {
   Parts parts{"sqrt(" + num(at.value * at.value) + ")", "the sum of the squares of all gradients"};
   const auto clip = at.setting(&OptimizerConfig::clip);
   if (!clip) return parts;
@@ -62,7 +76,8 @@ Parts grad_norm(const Context& at) {
   return parts;
 }
 
-Parts learning_rate(const Context& at) {
+template <>
+Parts own_parts<Metric::lr>(const Context& at) {
   const auto settings = at.history.settings_at(at.step);
   if (!settings->config()) return plain(at, "from the run's schedule");
   const OptimizerConfig& o = settings->config()->optimizer;
@@ -84,24 +99,26 @@ Parts with_units(const Context& at, Parts parts) {
   return parts;
 }
 
-Parts tokens_per_s(const Context& at) {
-  if (at.tokens() <= 0) return plain(at);
-  return {num(at.tokens()) + " / " + num(at.tokens() / at.value),
-          "tokens of the batch over the seconds that the step took"};
+template <>
+Parts own_parts<Metric::tokens_per_s>(const Context& at) {
+  if (at.tokens() <= 0) return with_units(at, plain(at));
+  return with_units(at, {num(at.tokens()) + " / " + num(at.tokens() / at.value),
+                         "tokens of the batch over the seconds that the step took"});
 }
 
-Parts step_ms(const Context& at) {
-  if (!at.frame || at.frame->step != at.step) return plain(at, "sum over the phases of the step");
+template <>
+Parts own_parts<Metric::step_ms>(const Context& at) {
   std::vector<double> values;
   std::string names;
-  for (int phase = 0; phase < kNumPhases; ++phase) {
+  const bool has_frame = at.frame && at.frame->step == at.step;
+  for (int phase = 0; has_frame && phase < kNumPhases; ++phase) {
     const double ms = at.frame->phase_ms[phase];
     if (ms <= 0) continue;
     values.push_back(ms);
     names += (names.empty() ? "" : ", ") + std::string(phase_name(static_cast<Phase>(phase)));
   }
-  if (values.empty()) return plain(at, "sum over the phases of the step");
-  return {joined(values, " + ", num), names};
+  if (values.empty()) return with_units(at, plain(at, "sum over the phases of the step"));
+  return with_units(at, {joined(values, " + ", num), names});
 }
 
 Parts median_layer(const Context& at, Metric metric) {
@@ -141,14 +158,17 @@ std::string fullest(const RouterFrame& router) {
   return fmt::format("expert {}", fullest_expert - router.tokens_per_expert.begin());
 }
 
-Parts max_vio(const Context& at) {
+template <>
+Parts own_parts<Metric::max_vio>(const Context& at) {
+  if (!has_load(at)) return plain(at, kNoLoad);
   const auto& counts = at.router->tokens_per_expert;
   const double mean = total(counts) / static_cast<double>(counts.size());
   return {"(" + num(*std::ranges::max_element(counts)) + " - " + num(mean) + ") / " + num(mean),
           fullest(*at.router) + " has the most slots; the fair share is n = T K / E = " + num(mean)};
 }
 
-Parts max_vio_window(const Context& at) {
+template <>
+Parts own_parts<Metric::max_vio_window>(const Context& at) {
   Parts parts{num(at.value + 1) + " - 1", "the share of the fullest expert"};
   const int window = at.info().window;
   if (window <= 0) return parts;
@@ -161,13 +181,16 @@ Parts max_vio_window(const Context& at) {
   return parts;
 }
 
-Parts variation(const Context& at) {
+template <>
+Parts own_parts<Metric::cv>(const Context& at) {
+  if (!has_load(at)) return plain(at, kNoLoad);
   const auto& counts = at.router->tokens_per_expert;
   const double mean = total(counts) / static_cast<double>(counts.size());
   return {num(at.value * mean) + " / " + num(mean), "standard deviation of the slots over their mean n = T K / E"};
 }
 
-Parts load_entropy(const Context& at) {
+template <>
+Parts own_parts<Metric::entropy_norm>(const Context& at) {
   const double experts = at.info().n_experts;
   if (experts < 2) return plain(at);
   return {num(at.value * std::log(experts)) + " / ln(" + num(experts) + ")",
@@ -175,14 +198,16 @@ Parts load_entropy(const Context& at) {
               " experts shared all tokens"};
 }
 
-Parts dead_fraction(const Context& at) {
+template <>
+Parts own_parts<Metric::dead_fraction>(const Context& at) {
   const int experts = at.info().n_experts;
   if (experts < 1) return plain(at);
   return {fmt::format("{} / {}", num(std::round(at.value * experts)), experts),
           fmt::format("experts without a token in the last {} steps, of all experts", at.info().window)};
 }
 
-Parts score_entropy(const Context& at) {
+template <>
+Parts own_parts<Metric::score_entropy>(const Context& at) {
   const double even = std::exp(at.value);
   return {
       "ln(" + num(even) + ")",
@@ -196,30 +221,28 @@ Parts layer_loss(const Context& at, double RouterConfig::*coefficient, const std
   return {num(*a) + " * " + num(at.value / *a), Setting(coefficient).key() + " times " + factor};
 }
 
-Parts balance_loss(const Context& at) {
+template <>
+Parts own_parts<Metric::router_aux_loss>(const Context& at) {
   const bool sequences = at.setting(&RouterConfig::aux_mode) == AuxMode::sequence;
   return layer_loss(at, &RouterConfig::aux_coeff,
                     sequences ? "the mean over sequences of E sum_e f_e P_e, which is 1 if every sequence is even"
                               : "E sum_e f_e P_e, which is 1 at an even load");
 }
 
-Parts z_loss(const Context& at) {
+template <>
+Parts own_parts<Metric::router_z_loss>(const Context& at) {
   return layer_loss(at, &RouterConfig::z_coeff, "the mean square of ln sum_e exp logit");
 }
 
-Parts margin(const Context& at) {
-  return mean_of_tokens(at, "s_(K) - s_(K+1)");
-}
-
-Parts max_vio_of_parts(const Context& at) {
-  return plain(at, "mean of max_e n_e / n - 1 over the microbatches or sequences; only the mean is recorded");
-}
-
-Parts padding(const Context& at) {
+template <>
+Parts own_parts<Metric::padding_fraction>(const Context& at) {
+  if (!has_load(at)) return plain(at, kNoLoad);
   return padded_to(at.router->tokens_per_expert, 32);
 }
 
-Parts dropped(const Context& at) {
+template <>
+Parts own_parts<Metric::dropped_fraction>(const Context& at) {
+  if (!has_load(at)) return plain(at, kNoLoad);
   const auto factor = at.setting(&RouterConfig::capacity_factor);
   const auto& counts = at.router->tokens_per_expert;
   const double slots = total(counts);
@@ -235,15 +258,8 @@ Parts share_of_tokens(const Context& at, const std::string& note) {
   return {fmt::format("{} / {}", num(std::round(at.value * at.tokens())), at.tokens()), note};
 }
 
-Parts flips(const Context& at) {
-  return share_of_tokens(at, "tokens whose set of experts differs from run A's, of the batch");
-}
-
-Parts changed_tokens(const Context& at) {
-  return share_of_tokens(at, "tokens whose set of experts changes with this rounding alone, of the batch");
-}
-
-Parts turned_experts(const Context& at) {
+template <>
+Parts own_parts<Metric::changed_by_counts>(const Context& at) {
   const int experts = at.info().n_experts;
   return {fmt::format("{} / {}", num(std::round(at.value * experts)), experts),
           "experts whose bias moves in another direction, of all experts"};
@@ -263,100 +279,66 @@ Parts mean_sqnr(const Context& at) {
   return {mean_text(values), "over " + counted(std::ssize(values), "quantized operand", "quantized operands")};
 }
 
-// Explains a scalar of a router: for a layer by `of_layer`, for the run as the mean over layers.
-template <auto of_layer>
-Parts of_router(const Context& at) {
-  if (at.target.layer != kWholeRun) return of_layer(at);
-  const std::vector<double> values = of_layers(at, *find_scalar(at.target.key.info().key));
-  if (values.empty()) return plain(at);
-  return {mean_text(values), "mean over the MoE layers, " + listed(at.info().moe_layers)};
+Parts parts_of_form(const Context& at, CardParts parts, const std::string& text) {
+  switch (parts.form) {
+    case CardForm::share_of_tokens:
+      return share_of_tokens(at, text);
+    case CardForm::mean_of_tokens:
+      return mean_of_tokens(at, text);
+    case CardForm::sum_of_layers:
+      return sum_of_layers(at, parts.layer_metric, text);
+    case CardForm::median_layer:
+      return median_layer(at, parts.layer_metric);
+    case CardForm::upper_layers:
+      return upper_layers(at, parts.layer_metric);
+    case CardForm::worst_layer:
+      return worst_layer(at, parts.layer_metric);
+    case CardForm::mean_of_operands:
+      return mean_sqnr(at);
+    case CardForm::gradient_snr:
+      return gradient_snr(at);
+    case CardForm::gradient_angle:
+      return angle(at, "between the gradient and the FP32 gradient");
+    default:
+      return plain(at, text);
+  }
 }
 
-// As of_router(), if `of_layer` reads the load of the layer.
-template <auto of_layer>
-Parts of_load(const Context& at) {
-  const bool is_known = at.router && total(at.router->tokens_per_expert) > 0;
-  if (at.target.layer != kWholeRun && !is_known) return plain(at, "the load itself is not kept for this step");
-  return of_router<of_layer>(at);
+using PartsFunction = Parts (*)(const Context&);
+
+template <Metric metric>
+constexpr PartsFunction own_function() {
+  if constexpr (metric_info(metric).parts.form == CardForm::own)
+    return &own_parts<metric>;
+  else
+    return nullptr;
 }
 
-// Adds to the note what the reference is.
-std::string with_reference(const Context& at, std::string note) {
-  const bool pair = run_origin(at.info()) == RunOrigin::checkpoint;
-  return note + (pair ? "; the reference is run A" : "; the reference is an FP32 pass with the same weights");
+template <int... metrics>
+constexpr std::array<PartsFunction, sizeof...(metrics)> own_functions(std::integer_sequence<int, metrics...>) {
+  return {own_function<static_cast<Metric>(metrics)>()...};
 }
+constexpr auto kOwnFunctions = own_functions(std::make_integer_sequence<int, kNumMetrics>());
 
-Parts predictions(const Context& at) {
-  return plain(at, with_reference(at, "mean over the tokens, of all probabilities of the next token"));
+// True if the card of the run's value shows the mean over the MoE layers.
+bool is_mean_of_layers(Metric metric, CardParts parts) {
+  if (!is_of_layers(metric)) return false;
+  return parts.form == CardForm::value ? parts.text != nullptr : parts.form <= CardForm::mean_of_tokens;
 }
-Parts next_tokens(const Context& at) {
-  return plain(at, with_reference(at, "mean over the tokens, of the probability of the token that follows"));
-}
-Parts changed_probabilities(const Context& at) {
-  return share_of_tokens(
-      at, with_reference(at, "tokens whose probability differs by more than a factor of 2, of the batch"));
-}
-Parts flipped_in_any_layer(const Context& at) {
-  return share_of_tokens(
-      at, with_reference(at, "tokens with other experts than in the reference in at least one layer, of the batch"));
-}
-Parts gradient_angle(const Context& at) {
-  return angle(at, "between the gradient and the FP32 gradient");
-}
-
-struct ScalarParts {
-  Metric metric;
-  Parts (*parts)(const Context& at);
-};
-constexpr ScalarParts kScalarParts[] = {
-    {Metric::ce_loss, ce_loss},
-    {Metric::aux_loss, [](auto& at) { return sum_of_layers(at, Metric::router_aux_loss, "the auxiliary losses"); }},
-    {Metric::z_loss, [](auto& at) { return sum_of_layers(at, Metric::router_z_loss, "the z-losses"); }},
-    {Metric::grad_norm, grad_norm},
-    {Metric::lr, learning_rate},
-    {Metric::tokens_per_s, [](auto& at) { return with_units(at, tokens_per_s(at)); }},
-    {Metric::step_ms, [](auto& at) { return with_units(at, step_ms(at)); }},
-    {Metric::max_vio_p50, [](auto& at) { return median_layer(at, Metric::max_vio); }},
-    {Metric::max_vio_p90, [](auto& at) { return upper_layers(at, Metric::max_vio); }},
-    {Metric::max_vio_max, [](auto& at) { return worst_layer(at, Metric::max_vio); }},
-    {Metric::max_vio_window_p50, [](auto& at) { return median_layer(at, Metric::max_vio_window); }},
-    {Metric::max_vio_window_p90, [](auto& at) { return upper_layers(at, Metric::max_vio_window); }},
-    {Metric::max_vio_window_max, [](auto& at) { return worst_layer(at, Metric::max_vio_window); }},
-    {Metric::max_vio, of_load<max_vio>},
-    {Metric::max_vio_window, of_router<max_vio_window>},
-    {Metric::cv, of_load<variation>},
-    {Metric::entropy_norm, of_router<load_entropy>},
-    {Metric::dead_fraction, of_router<dead_fraction>},
-    {Metric::score_entropy, of_router<score_entropy>},
-    {Metric::margin, of_router<margin>},
-    {Metric::router_aux_loss, of_router<balance_loss>},
-    {Metric::router_z_loss, of_router<z_loss>},
-    {Metric::padding_fraction, of_load<padding>},
-    {Metric::dropped_fraction, of_load<dropped>},
-    {Metric::max_vio_microbatch, of_router<max_vio_of_parts>},
-    {Metric::max_vio_sequence, of_router<max_vio_of_parts>},
-    {Metric::flip_rate, of_router<flips>},
-    {Metric::changed_by_operands, of_router<changed_tokens>},
-    {Metric::changed_by_gate_output, of_router<changed_tokens>},
-    {Metric::changed_by_bias, of_router<changed_tokens>},
-    {Metric::changed_by_counts, of_router<turned_experts>},
-    {Metric::fp32_kl, predictions},
-    {Metric::fp32_k1, next_tokens},
-    {Metric::fp32_k3, next_tokens},
-    {Metric::fp32_ratio_beyond_2, changed_probabilities},
-    {Metric::fp32_any_layer_flipped, flipped_in_any_layer},
-    {Metric::quant_sqnr_db, mean_sqnr},
-    {Metric::gradient_snr_db, gradient_snr},
-    {Metric::pinned_gradient_snr_db, gradient_snr},
-    {Metric::gradient_cosine, gradient_angle},
-    {Metric::pinned_gradient_cosine, gradient_angle},
-};
 
 }  // namespace
 
 Parts scalar_parts(const Context& at, Metric metric) {
-  const auto* row = std::ranges::find(kScalarParts, metric, &ScalarParts::metric);
-  return row == std::end(kScalarParts) ? plain(at) : row->parts(at);
+  const CardParts parts = metric_info(metric).parts;
+  if (at.target.layer == kWholeRun && is_mean_of_layers(metric, parts)) {
+    const std::vector<double> values = of_layers(at, metric);
+    if (values.empty()) return plain(at);
+    return {mean_text(values), "mean over the MoE layers, " + listed(at.info().moe_layers)};
+  }
+  if (const PartsFunction function = kOwnFunctions[static_cast<std::size_t>(metric)]) return function(at);
+  const bool has_pair = run_origin(at.info()) == RunOrigin::checkpoint;
+  const char* reference = has_pair ? "run A" : "an FP32 pass with the same weights";
+  return parts_of_form(at, parts, fmt::format(fmt::runtime(parts.text ? parts.text : ""), reference));
 }
 
 }  // namespace moescope::explaining
