@@ -98,13 +98,18 @@ void CaptureActions::openFirst() {
   if (!is_shown || !is_open || recompute_ || capture_ || selectQuantizedRun()) return;
   const auto frame = selection_->quantFrame();
   if (!frame) return;
-  if (!tensor_lab_->tensorName().isEmpty()) return followSelection(frame->step);
   const bool captures = capturesNewest();
+  const auto judged = operandOfVerdict(*selection_);
+  // The first operand follows the verdict until the user selects another one.
+  if (captures && judged && of_verdict_ == selection_->tensor() && operandVerdict(*selection_).sign != Sign::good)
+    selection_->setTensor(*(of_verdict_ = judged));
+  if (!tensor_lab_->tensorName().isEmpty()) return followSelection(frame->step);
   const bool is_log = history->info().config_toml.empty();
   OperandPlace place = selection_->tensor();
   if (std::exchange(first_of_, history) == history) {
     if (captures || (place == place_ && (is_log || frame->step == wanted_step_))) return;
-  } else if (const auto judged = operandOfVerdict(*selection_)) {
+  } else if (judged) {
+    of_verdict_ = judged;
     place = *judged;
   }
   const auto has_blocks = [&](const OperandPlace& operand) {

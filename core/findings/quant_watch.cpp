@@ -4,6 +4,11 @@
 
 namespace moescope {
 
+double underflow_limit(const QuantFormat& format) {
+  const double bell = bell_underflow(format);
+  return std::min(std::max(kMinUnderflow, kUnderflowTimes * bell), bell + kMaxMoreUnderflow);
+}
+
 void QuantWatch::note(FindingKind kind, const QuantFrame& quant, double value, bool higher_is_worse) {
   QuantFault& found = fresh_[{kind, quant.operand, quant.format.name}];
   const auto place = std::ranges::find(found.layers, quant.layer);
@@ -24,8 +29,7 @@ void QuantWatch::frame(const TelemetryFrame& frame) {
     const double sqnr = quant.sqnr_db, underflow = quant.underflow;
     const double blocks = quant.clipped_blocks;
     if (sqnr < bell_sqnr_db(format) - kMaxSqnrLoss) note(FindingKind::low_sqnr, quant, sqnr, false);
-    if (underflow > std::max(kMinUnderflow, kUnderflowTimes * bell_underflow(format)))
-      note(FindingKind::underflow, quant, underflow, true);
+    if (underflow > underflow_limit(format)) note(FindingKind::underflow, quant, underflow, true);
     const bool may_clip = format.scale == QuantScale::power_of_two || format.scale == QuantScale::unknown;
     if (may_clip && blocks > kClippedBlocks && sqnr < bell_sqnr_db_by_rceil(format) - kMinClippingCostDb)
       note(FindingKind::clipping, quant, blocks, true);

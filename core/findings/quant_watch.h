@@ -13,9 +13,11 @@
 namespace moescope {
 
 // Thresholds are relative to the figures of the format for bell-shaped data (number_format.h). Underflow is reported if
-// it exceeds kUnderflowTimes times the underflow of bell-shaped data, and 5 %; so much is due to the data, not to the
-// format. Healthy runs of the presets in MXFP8 (E4M3) had 30.3 to 31.6 dB and at most 1.2 %.
-inline constexpr double kUnderflowTimes = 5, kMinUnderflow = 0.05;
+// it exceeds kUnderflowTimes times the underflow of bell-shaped data, and 5 %; or if it exceeds that underflow, which
+// is 11 % in MXFP4, by kMaxMoreUnderflow. So much is due to the data, not to the format. Healthy runs of the presets in
+// MXFP8 (E4M3) had 30.3 to 31.6 dB and at most 1.2 %.
+inline constexpr double kUnderflowTimes = 5, kMinUnderflow = 0.05, kMaxMoreUnderflow = 0.1;
+double underflow_limit(const QuantFormat& format);
 inline constexpr double kMaxSqnrLoss = 4;  // dB under the reference: two thirds of a bit
 // Shares of clipped blocks. FLOOR by its rule clips 17 % of the blocks of bell-shaped data in E4M3, which is a note;
 // half of the blocks is a warning. Clipping is reported only if the SQNR is kMinClippingCostDb dB below that with

@@ -75,7 +75,7 @@ class QuantizationTest : public QObject {
     QCOMPARE(selection_->tensor(), (OperandPlace{3, Gemm::expert_w3, OperandRole::dy, Direction::wgrad}));
   }
 
-  // The answer names the operand with the lowest SQNR.
+  // The answer names the operand that loses most to zero, as the verdict does, and the one with the lowest SQNR.
   void theErrorMatrixSaysWhatTheFormatCosts() {
     QuantizationErrorPanel panel(selection_.get());
     show(&panel, {800, 300});
@@ -85,8 +85,9 @@ class QuantizationTest : public QObject {
       if (quant.gemm_class() == GemmClass::experts && (!worst || quant.sqnr_db < worst->sqnr_db)) worst = &quant;
     QVERIFY(worst);
     const QString answer = panel.answerText();
-    QVERIFY2(answer.startsWith(QStringLiteral("What does the format cost? SQNR ")), qPrintable(answer));
-    const QString name = QStringLiteral("; lowest %1 in layer %2, %3 %4")
+    QVERIFY2(answer.startsWith(QStringLiteral("What does the format cost? 8.00 % to zero in layer 4, ")),
+             qPrintable(answer));
+    const QString name = QStringLiteral("; lowest SQNR %1 dB in layer %2, %3 %4")
                              .arg(formatValue(static_cast<double>(worst->sqnr_db), 3))
                              .arg(worst->layer)
                              .arg(QLatin1String(gemm_name(worst->gemm)), QLatin1String(operand_name(worst->operand)));
@@ -141,7 +142,7 @@ class QuantizationTest : public QObject {
       return pixels;
     };
     QCOMPARE(markedPixels(0.009f), 0);
-    QVERIFY(markedPixels(0.11f) > 100);
+    QVERIFY(markedPixels(0.6f) > markedPixels(0.11f) + 100);  // a small share has a pale mark
   }
 
   // A matrix has a legend only if its cells are too small for numbers.

@@ -40,6 +40,7 @@ QString briefName(const OperandEffect& effect) {
 }
 
 constexpr int kPlaceRole = Qt::UserRole + 2;  // index of the operand of a modelled row
+constexpr float kStandsOut = 3;               // times the mean share of an operand
 enum CostColumn { kSqnrColumn = kBarColumn + 1, kFlushedColumn, kClippedColumn, kFormatColumn };
 
 // A missing figure is sorted below all others.
@@ -61,7 +62,8 @@ void fillCosts(QStandardItemModel& model, const std::vector<OperandCost>& costs)
                               "Element format and how its scale is chosen"};
   for (int column = 0; column < model.columnCount(); ++column)
     model.horizontalHeaderItem(column)->setToolTip(tips[column]);
-  const float largest = costs.empty() ? 0 : costs.front().share;  // the costs are sorted, the largest first
+  // The longest bar is emphasised only if it stands out. The costs are sorted, the largest first.
+  const float longest = costs.empty() ? 0 : std::max(costs.front().share, kStandsOut / costs.size());
   for (const OperandCost& cost : costs) {
     const QuantFrame& quant = *cost.operand;
     const QString sqnr = std::isinf(quant.sqnr_db) ? QString("exact") : formatValue(quant.sqnr_db, 3);
@@ -69,7 +71,7 @@ void fillCosts(QStandardItemModel& model, const std::vector<OperandCost>& costs)
                   {textItem(briefName(quant), placeName(quant)), costItem(formatPercent(cost.share), cost.share),
                    costItem(sqnr, quant.sqnr_db), costItem(formatPercent(quant.underflow), quant.underflow),
                    costItem(formatPercent(quant.clipped), quant.clipped), textItem(formatLabel(quant.format))},
-                  largest > 0 && cost.share > 0 ? cost.share / largest : 0);
+                  cost.share > 0 ? cost.share / longest : 0);
     model.item(model.rowCount() - 1)->setData(model.rowCount() - 1, kPlaceRole);
   }
 }
@@ -363,7 +365,8 @@ Panel::Answer OperandCostsPanel::costliest() const {
   if (std::isnan(worst.share)) return {{}, {"The relative errors of the operands are not in this log"}};
   if (!(worst.share > 0)) return {{}, {"No operand has a rounding error"}};
   const QString letter = runLetter(*selection_, shownRun());
-  const QString operand = QString("%1 has the largest rounding error in %2").arg(placeName(*worst.operand), letter);
+  QString operand = QString("%1 has the largest rounding error in %2").arg(placeName(*worst.operand), letter);
+  if (worst.share * costs_.size() < kStandsOut) operand.prepend("No operand stands out: ");
   const QString share = formatPercent(worst.share);
   return {{},
           {QString("%1: %2 of the error of all %3 operands, SQNR %4 dB")

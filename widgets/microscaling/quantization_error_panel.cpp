@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/findings/quant_watch.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/microscaling/sqnr_scale.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr int kNameGap = 2;           // pixels between the names of two operands
 constexpr double kGroupGap = 4;       // pixels between the columns of two weights
+constexpr double kFullMark = 0.5;     // share flushed to zero from which its mark has its strongest colour
 constexpr double kSmallLabel = 0.85;  // font scale of labels that are wider than their columns
 
 const QuantFrame* firstOf(const TelemetryFrame& frame, GemmClass gemm_class) {
@@ -102,8 +104,18 @@ LegendScale QuantizationErrorPanel::legend() const {
   LegendScale legend = sqnrLegend(isDark(palette()));
   const QuantFrame* worst = summary().most_underflow;
   if (worst && worst->underflow >= kToldShare)
-    legend.swatches = {{QColor(colors(palette()).strong_bar), QString("%1 % or more to zero").arg(100 * kToldShare)}};
+    legend.swatches = {{markColor(kToldShare), QString("%1 %").arg(100 * kToldShare)},
+                       {markColor(kFullMark), QString("\u2265 %1 % to zero").arg(100 * kFullMark)}};
   return legend;
+}
+
+// Returns the colour of the mark of a share that is flushed to zero, on one scale for all runs and formats.
+QColor QuantizationErrorPanel::markColor(double share) const {
+  const QColor pale = palette().base().color(), strong(colors(palette()).strong_bar);
+  const double weight = 0.2 + 0.8 * std::min(1.0, share / kFullMark);
+  const auto channel = [weight](double from, double to) { return from + (to - from) * weight; };
+  return QColor::fromRgbF(channel(pale.redF(), strong.redF()), channel(pale.greenF(), strong.greenF()),
+                          channel(pale.blueF(), strong.blueF()));
 }
 
 QString QuantizationErrorPanel::status() const {
@@ -156,6 +168,11 @@ Panel::Answer QuantizationErrorPanel::answer() const {
     return usual + QString("; lowest %1 in %2").arg(lowest, nameOf(*all.worst, brief));
   };
   QString lost;
+  if (const QuantFrame* worst = all.most_underflow; worst && worst->underflow > underflow_limit(worst->format)) {
+    const QString head = QString("%1 to zero in %2").arg(formatPercent(worst->underflow), nameOf(*worst, true));
+    answer.answers << head + QString("; lowest SQNR %1 dB in %2").arg(lowest, nameOf(*all.worst, true)) << head;
+    return answer;
+  }
   if (const QuantFrame* worst = all.most_underflow; worst && worst->underflow >= kToldShare)
     lost += QString("; %1 to zero in %2").arg(formatPercent(worst->underflow), nameOf(*worst, true));
   if (const QuantFrame* worst = all.most_clipped; worst && worst->clipped >= kToldShare)
@@ -236,7 +253,7 @@ void QuantizationErrorPanel::paintNumbers(QPainter& painter) const {
 // share stands below on a mark, or the mark alone in a corner.
 void QuantizationErrorPanel::paintCell(QPainter& painter, const QRectF& box, const QuantFrame& quant,
                                        QRgb ground) const {
-  const QColor mark(colors(palette()).strong_bar);
+  const QColor mark = markColor(quant.underflow);
   const double line = view_->fontMetrics().height();
   const bool loses = quant.underflow >= kToldShare, tells = loses && holds(QStringLiteral("88 %"), 2);
   const double db = quant.sqnr_db;

@@ -34,6 +34,7 @@ class QuantizationErrorPanel : public Panel {
   };
   Summary summary() const;
   LegendScale legend() const;
+  QColor markColor(double share) const;
   static QString nameOf(const QuantFrame& quant, bool brief);
   bool holds(const QString& text, int lines) const;  // true if a cell has room for lines as wide as the text
   void refill();

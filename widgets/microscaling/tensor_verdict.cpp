@@ -6,6 +6,7 @@
 #include <ranges>
 
 #include "core/findings/quant_watch.h"
+#include "core/recording/history/router_window.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/setting_labels.h"
 #include "widgets/panel/format_text.h"
@@ -159,18 +160,13 @@ namespace {
 
 constexpr double kNearlyWorst = 0.9;  // share of the largest loss from which the selected operand is the answer
 
-double toZeroLimit(const QuantFormat& format) {
-  const double bell = bell_underflow(format);
-  return std::min(std::max(kMinUnderflow, kUnderflowTimes * bell), bell + kBadLimits.to_zero);
-}
-
 // Returns the loss of an operand relative to the limits: above 1 it needs attention.
 double operandExcess(const QuantFrame& quant) {
   if (!quant.format.element || std::isnan(quant.sqnr_db)) return 0;
   const bool clips = quant.format.scale == QuantScale::power_of_two && quant.clipped_blocks > kManyClippedBlocks &&
                      quant.sqnr_db < bell_sqnr_db_by_rceil(quant.format) - kMinClippingCostDb;
   return std::max({clips ? 1.01 : 0.0, (bell_sqnr_db(quant.format) - quant.sqnr_db) / kMaxSqnrLoss,
-                   quant.underflow / toZeroLimit(quant.format)});
+                   quant.underflow / underflow_limit(quant.format)});
 }
 
 // "keeps 28.1 dB and loses 11.2 % of its values to zero; bell-shaped data in MXFP8 keep 31.5 dB and lose 0.1 %"
@@ -213,6 +209,15 @@ const QuantFrame* worstOf(const TelemetryFrame& frame, const Selection& selectio
   return selected && operandExcess(*selected) > std::max(1.0, kNearlyWorst * operandExcess(worst)) ? selected : &worst;
 }
 
+// True if the operands lost as much a window before, as the finding demands (quant_watch.h).
+bool lasts(const QuantFrame& worst, const TelemetryFrame& frame, const History& run) {
+  const auto before = run.quant_frame_at(frame.step - kWindowSteps);
+  return before && frame.step + 1 >= kLastingFrames * kWindowSteps &&
+         std::ranges::any_of(before->quants, [&](const QuantFrame& quant) {
+           return quant.operand == worst.operand && quant.format == worst.format && operandExcess(quant) > 1;
+         });
+}
+
 }  // namespace
 
 std::optional<OperandPlace> operandOfVerdict(const Selection& selection) {
@@ -235,7 +240,8 @@ VerdictLine::Judgement operandVerdict(const Selection& selection) {
     return {Sign::unsure, "No number format", {}, {reason, reason.section(QStringLiteral(". "), 0, 0)}, {about}};
   }
   const QuantFrame* worst = frame->quants.empty() ? nullptr : worstOf(*frame, selection);
-  const Sign sign = worst ? Sign::attention : Sign::good;
+  Sign sign = Sign::good;
+  if (worst) sign = lasts(*worst, *frame, *run) ? Sign::attention : Sign::unsure;
   return {sign,
           verdictWordOf(sign),
           worst ? placeName(*worst) : QString(),
@@ -248,11 +254,15 @@ QString explainOperandVerdict() {
              "<p><b>Do the number formats suit the operands of this run?</b> Each operand at the cursor's step is "
              "compared with bell-shaped data in its format, which show the error of the format alone. <b>Needs "
              "attention</b>: the SQNR of an operand is %1 dB lower; it loses %2 more of its values to zero, or %3 "
-             "times "
-             "as many and more than %4; or most of its blocks are clipped. <b>Healthy</b>: no operand needs attention. "
-             "The loss gap in <i>Compare</i> shows whether the training suffers.</p>")
+             "times as "
+             "many and more than %4; or most of its blocks are clipped. <b>Too early to tell</b>: the operands have "
+             "not "
+             "lost as much for 50 steps, after which it is a finding. <b>Healthy</b>: no operand needs attention. "
+             "<i>Operand costs</i> has another measure: an operand's share of the squared error, to which values "
+             "flushed "
+             "to zero add little. The loss gap in <i>Compare</i> shows whether the training suffers.</p>")
       .arg(kMaxSqnrLoss)
-      .arg(formatPercent(kBadLimits.to_zero))
+      .arg(formatPercent(kMaxMoreUnderflow))
       .arg(kUnderflowTimes)
       .arg(formatPercent(kMinUnderflow));
 }

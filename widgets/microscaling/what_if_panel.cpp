@@ -248,6 +248,14 @@ QStringList WhatIfTable::readout(const WhatIfRow& row) const {
               .arg(formatPercent(row.sums.clipped_share()), formatPercent(row.sums.clipped_blocks_share()))};
 }
 
+double WhatIfTable::gainOfNvfp4() const {
+  const QuantSums* chosen = chosenSums();
+  const auto nvfp4 = std::ranges::find_if(
+      schemes_, [&](const WhatIfRow& row) { return row.axis == axis_ && row.format.scheme == QuantScheme::nvfp4; });
+  const bool is_mxfp4 = choice_.scheme == QuantScheme::mx && choice_.element == ElementFormat::e2m1;
+  return is_mxfp4 && chosen && nvfp4 != schemes_.end() ? nvfp4->sums.sqnr_db() - chosen->sqnr_db() : std::nan("");
+}
+
 void WhatIfTable::choose(const WhatIfRow& row) {
   const OperandFormat format = row.format;
   const BlockAxis axis = row.axis;
@@ -385,8 +393,11 @@ Panel::Answer WhatIfPanel::answer() const {
   const bool is_mx = table_->choice().scheme == QuantScheme::mx;
   const double turned = is_mx ? difference(table_->sumsOf(table_->choice().element, other)) : 0.0;
   const QString zero = "; flushed to zero: " + formatPercent(chosen->underflow_share());
-  const QString gains = best.isEmpty() ? QString("No other format has a higher SQNR")
-                                       : QString("SQNR would be %2 dB higher in %1").arg(best, decibels(more));
+  QString gains = best.isEmpty() ? QString("No other format has a higher SQNR")
+                                 : QString("SQNR would be %2 dB higher in %1").arg(best, decibels(more));
+  if (const double nvfp4 = table_->gainOfNvfp4(); !best.isEmpty() && !std::isnan(nvfp4))
+    gains = QString("SQNR would be %1 dB %2 in NVFP4, which has 4 bits, too, and blocks of 16; %3 dB higher in %4")
+                .arg(decibels(nvfp4), nvfp4 < 0 ? QString("lower") : QString("higher"), decibels(more), best);
   const QString loses = worst.isEmpty() ? QString() : QString(", %2 dB lower in %1").arg(worst, decibels(less));
   Answer answer;
   if (std::isfinite(turned) && turned >= kOtherAxis)

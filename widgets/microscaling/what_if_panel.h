@@ -41,6 +41,7 @@ class WhatIfTable : public PlotFrame {
   const QuantSums* chosenSums() const;
   // Figures of the selected MX format with another element format or axis; nullptr if they are not computed.
   const QuantSums* sumsOf(ElementFormat element, BlockAxis axis) const;
+  double gainOfNvfp4() const;  // dB that an MXFP4 tensor would gain in NVFP4; NaN for other formats
   QRect cellRect(int format, int column) const;
   int columnCount() const;
   QRect schemeRect(int scheme) const;

@@ -31,7 +31,7 @@ std::vector<OperandSqnr> operand_sqnr(std::span<const HistoryPtr> runs, std::int
 
 // Ends of the colour scale of SQNR in dB, the same for all runs. Errors at or below the first have its strong end,
 // errors at or above the second its pale end.
-inline constexpr double kStrongSqnrDb = 20, kPaleSqnrDb = 56;
+inline constexpr double kStrongSqnrDb = 10, kPaleSqnrDb = 56;
 
 // SNR of a gradient, 20 log10(sqrt(3)) dB, below which its norm is less than sqrt(3) times the norm of its error. A
 // step by a stochastic gradient with such an error is no longer effective (arXiv:2505.19115, section 4).
