@@ -72,7 +72,6 @@ std::vector<Named> panels(Selection* s) {
   all.push_back(made<BalancePanel>(s, "Balance, by layer", "View", "by layer"));
   all.push_back(made<ExpertBiasOverTimePanel>(s, "Bias, all experts"));
   all.push_back(made<ExpertBiasOverTimePanel>(s, "Bias, curves", "View", "curves"));
-  all.push_back(made<BalancePanel>(s, "Balance, gate mass", "View", "gate mass"));
   auto scores = std::make_unique<RouterConfidenceAndLossesPanel>(s);
   scores->showView(1);
   all.push_back({"Scores and margins", std::move(scores)});

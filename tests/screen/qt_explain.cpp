@@ -123,19 +123,6 @@ class QtExplain : public QObject {
     QTRY_VERIFY(!card(&panel));
   }
 
-  void aPointOfAScatterPlotIsOneExpert() {
-    BalancePanel panel(&selection_);
-    choose(&panel, "View", "gate mass");
-    panel.resize(500, 400);
-    panel.show();
-    panel.findChild<ScatterPlot*>()->grab();  // fills it
-    panel.explainAt(
-        panel.findChild<ScatterPlot*>()->mapToGlobal(panel.findChild<ScatterPlot*>()->placeOf(3).toPoint()));
-    ExplainCard* shown = card(&panel);
-    QVERIFY(shown);
-    QVERIFY2(shown->text().contains("layer 2, expert 3, step"), qPrintable(shown->text()));
-  }
-
   // The card of a tile explains the tile's figure, not the panel.
   void tilesOfVolumesHaveTheirOwn() {
     AllToAllPanel volumes(&selection_);

@@ -583,14 +583,6 @@ class QtHealth : public QObject {
     QVERIFY(tile(&card, "Bias")->isVisible());
     QVERIFY(!tile(&card, "Score mass")->isVisible());  // the run has no score mass
 
-    BalancePanel gates(&selection);
-    choose(&gates, "View", "gate mass");
-    gates.resize(500, 300);
-    gates.show();
-    gates.grab();
-    QVERIFY(gates.findChild<ScatterPlot*>()->notice().isEmpty());
-    QVERIFY2(gates.caption().contains("step 120"), qPrintable(gates.caption()));
-
     RouterConfidenceAndLossesPanel confidence(&selection);
     confidence.resize(500, 300);
     confidence.show();

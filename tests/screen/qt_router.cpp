@@ -25,7 +25,7 @@ constexpr std::int64_t kRouterSteps = 200;
 
 std::vector<std::unique_ptr<Panel>> allRouterPanels(Selection* selection) {
   std::vector<std::unique_ptr<Panel>> panels;
-  for (const char* view : {"all layers", "by layer", "capacity", "gate mass"}) {
+  for (const char* view : {"all layers", "by layer", "capacity"}) {
     auto layers = std::make_unique<BalancePanel>(selection);
     choose(layers.get(), "View", view);
     panels.push_back(std::move(layers));
@@ -174,28 +174,6 @@ class RouterPanelsTest : public QObject {
     choose(&panel, "MaxVio of", "window");
     QApplication::processEvents();
     QVERIFY(lines(panel.csv())[1 + 77] != rows[1 + 77]);
-  }
-
-  void scatterPutsExpertsWhereTheirSharesAre() {
-    BalancePanel panel(selection_.get());
-    choose(&panel, "View", "gate mass");
-    show(&panel, {500, 400});
-    // In this run the gate mass equals the share of the load, so that all points are on the diagonal.
-    const RouterFrame& router = selection_->frame()->routers[0];
-    for (int e = 1; e < 16; ++e) {
-      const QPointF one = panel.findChild<ScatterPlot*>()->placeOf(0),
-                    other = panel.findChild<ScatterPlot*>()->placeOf(e);
-      QCOMPARE(one.x() < other.x(), router.tokens_per_expert[0] < router.tokens_per_expert[e]);
-      QCOMPARE(one.y() > other.y(), router.gate_mass[0] < router.gate_mass[e]);
-    }
-    QTest::mouseClick(panel.findChild<ScatterPlot*>(), Qt::LeftButton, {},
-                      panel.findChild<ScatterPlot*>()->placeOf(7).toPoint());
-    QCOMPARE(selection_->expert(), 7);
-    QTest::keyClick(panel.findChild<ScatterPlot*>(), Qt::Key_Left);
-    QCOMPARE(selection_->expert(), 6);
-    choose(&panel, "Mass", "score mass");  // the run has no score mass
-    QApplication::processEvents();
-    QVERIFY(panel.findChild<ScatterPlot*>()->notice().contains(QStringLiteral("score mass")));
   }
 
   // The readout of the capacity is that of the load at any factor, the answer that of the run's.

@@ -137,14 +137,6 @@ std::vector<Tick> ticksOf(const std::vector<int>& numbers) {
   return ticksOf(labels);
 }
 
-std::vector<Tick> octaveTicks(int octaves) {
-  std::vector<Tick> ticks;
-  for (int power = -octaves; power <= octaves; ++power)
-    ticks.push_back(
-        {std::exp2(power), power < 0 ? QStringLiteral("1/%1").arg(1 << -power) : QString::number(1 << power)});
-  return ticks;
-}
-
 ValueRange niceRange(double low, double high, bool log) {
   if (!(std::isfinite(low) && std::isfinite(high)) || high < low) return {log ? 0.1 : 0.0, 1.0};
   if (log) {

@@ -36,8 +36,6 @@ std::vector<Tick> powerOfTwoTicks(int low, int high, int max_ticks);
 // Ticks at 0, 1, 2, ... with these labels.
 std::vector<Tick> ticksOf(const QStringList& labels);
 std::vector<Tick> ticksOf(const std::vector<int>& numbers);
-// Ticks from 2^-octaves to 2^octaves: "1/4", "1/2", "1", "2", "4".
-std::vector<Tick> octaveTicks(int octaves);
 
 // Returns the smallest of 1, 2, 4, ... such that the labels of every n-th of `count` items do not touch: a label takes
 // `label` pixels, and an item has `item` pixels, of which there may be none. If there is room for one label only, the

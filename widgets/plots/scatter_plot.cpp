@@ -11,28 +11,10 @@
 namespace moescope {
 namespace {
 
-constexpr int kMaxOctaves = 6;
 constexpr double kNearPoint = 14;        // pixels
 constexpr double kMarginInPlane = 1.12;  // half of the axis divided by the farthest coordinate
 
 }  // namespace
-
-ScatterPlot::ScatterPlot(QWidget* parent, Axes axes) : PlotFrame(parent), axes_(axes) {}
-
-void ScatterPlot::setPoints(std::vector<Point> points) {
-  points_ = std::move(points);
-  if (axes_ == Axes::plane) return;
-  double farthest = 1;
-  for (const Point& point : points_)
-    for (const double value : {point.x, point.y})
-      if (value > 0) farthest = std::max(farthest, std::abs(std::log2(value)));
-  const int next = std::min(kMaxOctaves, static_cast<int>(std::ceil(farthest)));
-  if (next > octaves_ || farthest < octaves_ - 1.3) octaves_ = next;  // changes rarely, so that the axis does not jump
-}
-
-bool ScatterPlot::isDrawn(int point) const {
-  return axes_ == Axes::octaves || !std::isnan(points_[point].x);
-}
 
 double ScatterPlot::reach(bool vertical) const {
   double x = 0, y = 0;
@@ -48,24 +30,16 @@ double ScatterPlot::reach(bool vertical) const {
 }
 
 std::vector<Tick> ScatterPlot::ticks(bool vertical) const {
-  if (axes_ == Axes::octaves) return octaveTicks(octaves_);
   const int room = vertical ? plotRect().height() / withType(36) : plotRect().width() / withType(60);
   return linearTicks(-reach(vertical), reach(vertical), std::max(2, room));
 }
 
 Axis ScatterPlot::axis(bool vertical) const {
-  if (axes_ == Axes::plane)
-    return vertical ? axisUp(-reach(true), reach(true)) : axisAcross(-reach(false), reach(false));
-  return vertical ? axisUp(std::exp2(-octaves_), std::exp2(octaves_), true)
-                  : axisAcross(std::exp2(-octaves_), std::exp2(octaves_), true);
+  return vertical ? axisUp(-reach(true), reach(true)) : axisAcross(-reach(false), reach(false));
 }
 
 QPointF ScatterPlot::placeOf(int point) const {
-  const Point& at = points_[point];
-  if (axes_ == Axes::plane) return {axis(false).toPixel(at.x), axis(true).toPixel(at.y)};
-  const double lowest = std::exp2(-octaves_), highest = std::exp2(octaves_);
-  return {axis(false).toPixel(std::clamp(at.x, lowest, highest)),
-          axis(true).toPixel(std::clamp(at.y, lowest, highest))};
+  return {axis(false).toPixel(points_[point].x), axis(true).toPixel(points_[point].y)};
 }
 
 int ScatterPlot::nearest(QPoint position) const {
@@ -84,15 +58,10 @@ int ScatterPlot::nearest(QPoint position) const {
 }
 
 void ScatterPlot::paintStatic(QPainter& painter) {
-  const QRect plot = plotRect();
   paintLeftAxis(painter, axis(true), ticks(true), y_caption_);
   paintVerticalGrid(painter, axis(false), ticks(false));
   paintBottomAxis(painter, axis(false), ticks(false), captionForms(x_caption_));
-  if (axes_ == Axes::octaves) {
-    painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
-    painter.drawLine(QPoint(plot.left(), plot.bottom()), QPoint(plot.right(), plot.top()));
-  }
-  if (axes_ == Axes::octaves || printed()) paintLegendInRow(painter, legend_);  // a plane's is on the answer line
+  if (printed()) paintLegendInRow(painter, legend_);  // else it is on the answer line
 }
 
 void ScatterPlot::paintData(QPainter& painter) {
@@ -103,13 +72,11 @@ void ScatterPlot::paintData(QPainter& painter) {
   painter.setPen(QPen(rim, 0));
   for (int i = 0; i < to_int(points_.size()); ++i) {
     if (!isDrawn(i)) continue;
-    const Point& point = points_[i];
-    const bool none = axes_ == Axes::octaves && (point.x <= 0 || point.y <= 0);
-    painter.setBrush(none ? QBrush(Qt::NoBrush) : QBrush(QColor(legend_.lut[point.code])));
+    painter.setBrush(QColor(legend_.lut[points_[i].code]));
     painter.drawEllipse(placeOf(i), radius, radius);
   }
   painter.setRenderHint(QPainter::Antialiasing, false);
-  if (axes_ == Axes::plane) paintIds(painter);
+  paintIds(painter);
 }
 
 // Paints the id beside each point unless it would cover another id.

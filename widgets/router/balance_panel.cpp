@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "core/frame/router_stats.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/table_text.h"
-#include "widgets/plots/matrix_plot.h"
 #include "widgets/router/load_maps.h"
 #include "widgets/selection/compared_runs.h"
 
@@ -43,15 +41,11 @@ BalancePanel::BalancePanel(Selection* selection, QWidget* parent)
                     {Metric::rank_overload},
                     {Metric::ranks_per_token, Metric::nodes_per_token}},
                    parent) {
-  view_ = makeChoice({"over time", "all layers", "by layer", "capacity", "gate mass"}, "View",
+  view_ = makeChoice({"over time", "all layers", "by layer", "capacity"}, "View",
                      "Figures over steps; MaxVio of the median, 90 % and worst layer over steps; MaxVio of every layer "
-                     "over steps; the cost of a fixed capacity and of padding; or the load of the experts against "
-                     "their gate mass");
+                     "over steps; or the cost of a fixed capacity and of padding");
   span_ = makeChoice({"batch", "window"}, "MaxVio of", "MaxVio of one batch, or of the last W steps together");
-  mass_ = makeChoice({"gate mass", "score mass"}, "Mass",
-                     "Share of the mixing weights of the chosen experts, or of all scores before the choice");
-  layer_ = new LayerCombo(selection, this);
-  for (QWidget* control : std::initializer_list<QWidget*>{view_, span_, layer_, mass_}) addControl(control);
+  for (QWidget* control : {view_, span_}) addControl(control);
   stack_ = new QStackedWidget(this);
   addViews(stack_);
   connect(view_, &QComboBox::currentIndexChanged, this, &BalancePanel::showView);
@@ -59,13 +53,11 @@ BalancePanel::BalancePanel(Selection* selection, QWidget* parent)
     lines_->markDirty();
     layers_map_->markDirty();
   });
-  connect(mass_, &QComboBox::currentIndexChanged, gate_mass_, &PlotFrame::markDirty);
   showAnswers();
   addBody(stack_);
   showView();
   keepState("view", view_);
   keepState("window", span_);
-  keepState("scores", mass_);
 }
 
 void BalancePanel::addViews(QWidget* parent) {
@@ -76,11 +68,8 @@ void BalancePanel::addViews(QWidget* parent) {
   addLayersMap();
   capacity_ = new CurvePlot(parent);
   addCapacity();
-  gate_mass_ = new ScatterPlot(parent);
-  addGateMass();
-  for (PlotFrame* plot : std::initializer_list<PlotFrame*>{capacity_, gate_mass_}) followSelection(plot);
-  for (PlotFrame* plot : std::initializer_list<PlotFrame*>{lines_, layers_map_, capacity_, gate_mass_})
-    stack_->addWidget(plot);
+  followSelection(capacity_);
+  for (PlotFrame* plot : std::initializer_list<PlotFrame*>{lines_, layers_map_, capacity_}) stack_->addWidget(plot);
 }
 
 void BalancePanel::addLayersMap() {
@@ -123,42 +112,21 @@ void BalancePanel::addCapacity() {
   };
 }
 
-void BalancePanel::addGateMass() {
-  gate_mass_->setAccessibleName("Gate mass against load");
-  gate_mass_->refill = [this] { refillGateMass(); };
-  gate_mass_->describe = [this](int expert) {
-    return mass_frame_ ? readout({mass_frame_->step, std::int64_t{selection_->layer()}, std::int64_t{expert}})
-                       : QStringList();
-  };
-  gate_mass_->figureOf = [this](QPoint position) -> std::optional<FigureTarget> {
-    const int expert = gate_mass_->nearest(position);
-    if (expert < 0) return std::nullopt;
-    return FigureTarget{.key = mass_->currentIndex() == 1 ? FigureKey("score_mass") : FigureKey("gate_mass"),
-                        .layer = selection_->layer(),
-                        .expert = expert,
-                        .step = selection_->step()};
-  };
-  connect(gate_mass_, &ScatterPlot::pointChosen, selection_, &Selection::setExpert);
-}
-
 void BalancePanel::showView() {
   setFiguresShown(view() == figures);
   stack_->setVisible(view() != figures);
   span_->setVisible(view() == all_layers || view() == by_layer);
-  for (QWidget* control : std::initializer_list<QWidget*>{layer_, mass_}) control->setVisible(view() == gate_mass);
   if (view() == figures) return;
   stack_->setCurrentIndex(view() - 1);
   giveFocusTo(stack_->currentWidget());
 }
 
 QString BalancePanel::status() const {
-  if (view() == gate_mass) return mass_frame_ ? timeStatus(mass_frame_->step, true) : QString();
-  return view() == figures ? FiguresPanel::status() : timeStatus(selection_->step(), view() >= capacity);
+  return view() == figures ? FiguresPanel::status() : timeStatus(selection_->step(), view() == capacity);
 }
 
 Panel::Answer BalancePanel::answer() const {
   if (view() == capacity) return answerOfCapacity();
-  if (view() == gate_mass) return answerOfGateMass();
   if (!whyNothing().isEmpty()) return {};
   const History& history = *selection_->history();
   // The tiles have MaxVio of the window.
@@ -303,76 +271,6 @@ Panel::Answer BalancePanel::answerOfCapacity() const {
   return {"What would a fixed capacity cost?", {first + QStringLiteral("; ") + padding, first}};
 }
 
-// Names the expert whose two shares differ most.
-Panel::Answer BalancePanel::answerOfGateMass() const {
-  const RouterFrame* current = massRouter();
-  if (!current || mass(*current).size() != current->tokens_per_expert.size()) return {};
-  const double total = std::accumulate(current->tokens_per_expert.begin(), current->tokens_per_expert.end(), 0.0);
-  std::size_t farthest = 0;
-  double gap = -1, load = 0;
-  for (std::size_t e = 0; e < current->tokens_per_expert.size(); ++e) {
-    const double share = current->tokens_per_expert[e] / std::max(1.0, total);
-    if (std::abs(share - mass(*current)[e]) <= gap) continue;
-    gap = std::abs(share - mass(*current)[e]);
-    farthest = e;
-    load = share;
-  }
-  const QString weight = formatPercent(double(mass(*current)[farthest]));
-  return {"Do the weights follow the load?",
-          {QString("Largest gap: expert %1 has %2 of the assignments and %3 of the %4")
-               .arg(farthest)
-               .arg(formatPercent(load), weight, mass_->currentText()),
-           QString("Expert %1: %2 of the load, %3 of the mass").arg(farthest).arg(formatPercent(load), weight)}};
-}
-
-const std::vector<float>& BalancePanel::mass(const RouterFrame& router) const {
-  return mass_->currentIndex() == 1 ? router.score_mass : router.gate_mass;
-}
-
-const RouterFrame* BalancePanel::massRouter() const {
-  const RouterFrame* found = find_router(mass_frame_.get(), selection_->layer());
-  return found && !found->tokens_per_expert.empty() ? found : nullptr;
-}
-
-void BalancePanel::takeMassFrame() const {
-  mass_frame_ = selection_->frame();
-  if (const RouterFrame* current = massRouter(); !current || !mass(*current).empty()) return;
-  LastArray& last = mass_->currentIndex() == 1 ? last_score_ : last_gate_;
-  const std::int64_t step = last.at(*selection_->history(), selection_->layer(), mass_frame_->step).step;
-  if (step >= 0) mass_frame_ = selection_->history()->frame_at(step);
-}
-
-void BalancePanel::refillGateMass() {
-  const History* history = selection_->history();
-  mass_frame_.reset();
-  if (!hasSteps(gate_mass_)) return;
-  takeMassFrame();
-  const RouterFrame* current = massRouter();
-  if (!current || mass(*current).size() != current->tokens_per_expert.size())
-    return gate_mass_->setNotice(notInLogNotice(history->info(), mass_->currentText()));
-  gate_mass_->setNotice({});
-  double limit = 1e-6;
-  for (const float bias : current->expert_bias) limit = std::max<double>(limit, std::abs(bias));
-  limit = niceRange(0, limit, false).high;
-  const std::size_t experts = current->tokens_per_expert.size();
-  std::vector<ScatterPlot::Point> points(experts);
-  for (std::size_t e = 0; e < experts; ++e) {
-    const double bias = e < current->expert_bias.size() ? current->expert_bias[e] : 0;
-    points[e] = {utilisation(current->tokens_per_expert, e), mass(*current)[e] * static_cast<double>(experts),
-                 divergingCode(0.5 + bias / (2 * limit))};
-  }
-  const LegendScale legend{.lut = utilisationLut(isDark(palette())),
-                           .low = formatValue(-limit, 2),
-                           .high = QStringLiteral("+") + formatValue(limit, 2),
-                           .caption = QString("bias") + biasUnit(*history, selection_->step()),
-                           .first_code = 2};
-  gate_mass_->setLegend(legend);
-  gate_mass_->setAxes("assignment load, \u00d7 fair share, log",
-                      QString("%1, \u00d7 fair share").arg(mass_->currentText()));
-  gate_mass_->setPoints(std::move(points));
-  gate_mass_->setCurrent(selection_->expert());
-}
-
 ValueTable BalancePanel::table() const {
   switch (view()) {
     case figures:
@@ -384,9 +282,6 @@ ValueTable BalancePanel::table() const {
       return tableOfLayers(selection_->range());
     case capacity:
       return tableOfCapacity(capacityFactor());
-    case gate_mass:
-      if (selection_->history() && !selection_->history()->steps().empty()) takeMassFrame();
-      return expertTable(*selection_, mass_frame_.get());
   }
   return {};
 }

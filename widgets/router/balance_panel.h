@@ -1,18 +1,13 @@
 // Balance of the load. Over time: MaxVio of the batch and of the window with the value of chance, variation, entropy,
 // unused experts, what the fullest rank receives, and to how many ranks and nodes a token is sent. All layers: MaxVio
 // of the median, 90 % and worst layer over steps. By layer: MaxVio of every layer over steps. Capacity: copies that a
-// router with a capacity factor would drop, rows that would fill its experts, and rows of zeros of padding. Gate mass:
-// load against the share of the mixing weights (or of the raw scores), one point for each expert of a layer, coloured
-// by its bias.
+// router with a capacity factor would drop, rows that would fill its experts, and rows of zeros of padding.
 #pragma once
 
 #include <QStackedWidget>
 
-#include "core/recording/history/last_array.h"
 #include "widgets/panel/figures_panel.h"
-#include "widgets/panel/layer_combo.h"
 #include "widgets/plots/curve_plot.h"
-#include "widgets/plots/scatter_plot.h"
 #include "widgets/plots/time_heat_map.h"
 
 namespace moescope {
@@ -31,7 +26,7 @@ class BalancePanel : public FiguresPanel {
   Answer answer() const override;
 
  private:
-  enum View { figures, all_layers, by_layer, capacity, gate_mass };
+  enum View { figures, all_layers, by_layer, capacity };
 
   View view() const { return static_cast<View>(view_->currentIndex()); }
   bool window() const { return span_->currentIndex() == 1; }
@@ -40,32 +35,22 @@ class BalancePanel : public FiguresPanel {
   void addViews(QWidget* parent);
   void addLayersMap();
   void addCapacity();
-  void addGateMass();
   void showView();
   QString whyNothing() const;
   void refillLines();
   void refillLayers();
   void refillCapacity();
-  void refillGateMass();
   std::vector<std::uint8_t> fetchLayers(StepRange range, int bins) const;
   ValueTable tableOfLayers(StepRange range) const;
   ValueTable tableOfCapacity(double factor) const;
   double capacityFactor() const;  // of the run; 1.25 if it has none
   Answer answerOfCapacity() const;
-  Answer answerOfGateMass() const;
-  void takeMassFrame() const;             // takes the frame at the cursor, or the last frame before it that has masses
-  const RouterFrame* massRouter() const;  // router of the selected layer; nullptr: none
-  const std::vector<float>& mass(const RouterFrame& router) const;
 
-  QComboBox *view_, *span_, *mass_;
-  LayerCombo* layer_;
+  QComboBox *view_, *span_;
   QStackedWidget* stack_;
   LinePlot* lines_;
   TimeHeatMap* layers_map_;
   CurvePlot* capacity_;
-  ScatterPlot* gate_mass_;
-  mutable std::shared_ptr<const TelemetryFrame> mass_frame_;
-  mutable LastArray last_gate_{&RouterFrame::gate_mass}, last_score_{&RouterFrame::score_mass};
 };
 
 }  // namespace moescope

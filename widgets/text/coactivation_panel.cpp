@@ -95,7 +95,7 @@ CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
 }
 
 void CoactivationPanel::makeMap() {
-  map_ = new ScatterPlot(this, ScatterPlot::Axes::plane);
+  map_ = new ScatterPlot(this);
   map_->setAccessibleName("Map of the experts");
   map_->refill = [this] { refillMap(); };
   map_->describe = [this](int expert) { return describeOnMap(expert); };
