@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <ranges>
 
-#include "core/findings/findings.h"
+#include "core/findings/health/health_facts.h"
 
 namespace moescope {
 namespace {
@@ -78,6 +78,25 @@ static_assert(std::ranges::equal(kKinds, std::views::iota(std::size_t{0}, kKinds
 
 std::span<const FindingKindInfo> finding_kinds() {
   return kKinds;
+}
+
+std::span<const KnownRemedy> known_remedies() {
+  static const KnownRemedy kRemedies[] = {
+      {&RouterConfig::bias_update_rate, "",
+       "after each step raises the bias of experts below the mean and lowers that of experts above it; DeepSeek-V3: "
+       "0.001",
+       "arXiv:2408.15664"},
+      {&RouterConfig::aux_coeff, "",
+       "a loss on uneven load, whose gradient trains the gate; DeepSeek-V3 beside the bias: 0.0001 per sequence",
+       "arXiv:2412.19437"},
+      {&RouterConfig::z_coeff, "",
+       "keeps the gate's logits small, so that scores do not saturate; it does not even out the load by itself; "
+       "ST-MoE: 0.001",
+       "arXiv:2202.08906"},
+      {&PrecisionConfig::router_gate, "fp32",
+       "FP32 keeps apart scores that are equal after rounding; Switch Transformer", "arXiv:2101.03961"},
+  };
+  return kRemedies;
 }
 
 const FindingKindInfo& finding_kind_info(FindingKind kind) {

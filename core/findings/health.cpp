@@ -11,6 +11,7 @@
 #include "core/files/text/words.h"
 #include "core/findings/expert_watch.h"
 #include "core/findings/health/health_facts.h"
+#include "core/findings/interventions.h"
 #include "core/recording/history/router_window.h"
 
 namespace moescope {
@@ -170,6 +171,9 @@ HealthFacts judge(const ScannedRouters& routers) {
   } else if (routers.loads.empty()) {
     facts.reason = HealthReason::no_loads;
     if (loses_experts(routers.history)) facts.verdict = HealthVerdict::attention;
+  } else if (Interventions(routers.history).balance(routers.last_step).is_forced) {
+    facts.reason = HealthReason::forced;
+    facts.layer = -1;
   } else if (!routers.has_settled() || routers.evidence.expected < kMinToJudge) {
     facts.reason = HealthReason::too_young;
     facts.verdict = HealthVerdict::too_young;

@@ -26,6 +26,12 @@ enum class HealthVerdict {
 };
 const char* health_verdict_name(HealthVerdict verdict);  // "Needs attention"
 
+// A setting that may even out the load.
+struct Remedy {
+  std::string name;  // as the program that wrote the log calls it; "checkpoint" for a restart from one
+  std::string text;  // its value in this run, its effect, and the source
+};
+
 struct Health {
   HealthVerdict verdict = HealthVerdict::unknown;
   HealthVerdict router = HealthVerdict::unknown;  // of the routers alone, never `lost`
@@ -34,6 +40,7 @@ struct Health {
   std::vector<std::string> shorter;  // shorter forms of the sentence, long to short
   std::vector<std::string> balance;  // what balances the router, from long to short; empty: not known
   std::string help;                  // what would help; empty: no help is needed, or none is known
+  std::vector<Remedy> remedies;      // of an uneven load
   int layer = -1;                    // worst layer; -1: none
   std::vector<int> experts;          // experts of that layer, worst first
   std::int64_t last_step = -1;       // newest step of the judgement; -1: none

@@ -194,6 +194,8 @@ std::string Interventions::name_of(Setting setting, const std::string& own_name)
   if (settings->config()) return own_name;
   if (setting == &RouterConfig::aux_coeff) return settings->name_of(setting, "auxiliary loss weight");
   if (setting == &RouterConfig::bias_update_rate) return settings->name_of(setting, "bias update rate");
+  if (setting == &RouterConfig::z_coeff) return settings->name_of(setting, "router z-loss weight");
+  if (setting == &PrecisionConfig::router_gate) return settings->name_of(setting, "number format of the gate");
   return settings->name_of(setting, own_name);
 }
 

@@ -339,14 +339,29 @@ void HealthBanner::changeEvent(QEvent* event) {
 }
 
 QString HealthBanner::advice() const {
-  QString help = QString::fromStdString(health_.help);
-  if (shown_->settings_at_start()->config()) {  // the advice has names without sections; those of a log are its own
+  const bool is_own = shown_->settings_at_start()->config();
+  const auto labelled = [is_own](QString text) {  // the advice has names without sections; those of a log are its own
+    if (!is_own) return text;
     for (const ConfigField& field : config_fields())
-      help.replace(QStringLiteral(" %1 ").arg(QString::fromStdString(std::string(field.name()))),
+      text.replace(QStringLiteral(" %1 ").arg(QString::fromStdString(std::string(field.name()))),
                    QStringLiteral(" %1 ").arg(QString::fromStdString(field.key)));
-    help = withSettingLabels(help);
-  }
-  QString html = QStringLiteral("<p>%1</p>").arg(help.toHtmlEscaped());
+    return withSettingLabels(text);
+  };
+  QString html = QStringLiteral("<p>%1</p>").arg(labelled(QString::fromStdString(health_.help)).toHtmlEscaped());
+  if (!health_.remedies.empty()) html += QStringLiteral("<ul>");
+  for (const Remedy& remedy : health_.remedies)
+    html +=
+        QStringLiteral("<li><b>%1</b>: %2</li>")
+            .arg(labelled(QStringLiteral(" %1 ").arg(QString::fromStdString(remedy.name))).trimmed().toHtmlEscaped(),
+                 QString::fromStdString(remedy.text).toHtmlEscaped());
+  if (!health_.remedies.empty()) html += QStringLiteral("</ul>");
+  for (int run = 0; run < std::ssize(selection_->histories()); ++run)  // evidence that such a setting helps
+    if (const Health* health = watch_->health(run); !health_.remedies.empty() && health &&
+                                                    health->router >= HealthVerdict::healthy &&
+                                                    health->router < health_.router && !health->balance.empty())
+      html += QString("<p>%1: %2. %3</p>")
+                  .arg(runLabel(*selection_, run).toHtmlEscaped(), health_verdict_name(health->router),
+                       QString::fromStdString(health->balance.front()).toHtmlEscaped());
   if (!health_.balance.empty())
     html += QStringLiteral("<p>%1</p>").arg(QString::fromStdString(health_.balance.front()).toHtmlEscaped());
   for (const Finding& finding : watch_->findings())

@@ -239,8 +239,10 @@ void FiguresPanel::refill() {
     const int color = curveColor(*selection_, to_int(figure.rend() - metric) - 1);
     const MetricInfo& curve = metric_info(*metric);
     if (*metric != figure.front() && !hasCurve(*active, *metric, layer)) continue;
-    const char* label = figure.size() > 1 ? curve.name : curve.short_name;
-    series.push_back({active, *metric, layer, QString::fromUtf8(label), color, 0});
+    QString label = QString::fromUtf8(figure.size() > 1 ? curve.name : curve.short_name);
+    if (const QString span = label.section(u'(', 1).section(u')', 0, 0); !span.isEmpty())
+      label = span;  // "window" of MaxVio
+    series.push_back({active, *metric, layer, label, color, 0});
     for (const FigureReference& reference : curve.plot.references) {
       const double value = reference.label ? reference.value(active->info()) : NAN;
       if (std::isnan(value)) continue;

@@ -257,10 +257,26 @@ QString ExpertPanel::tokensText() const {
   return QString("%1 of %2").arg(formatCount((*counts)[selection_->expert()]), formatCount(all / top_k));
 }
 
+// Returns the last step up to the cursor at which the expert had tokens: "step 480".
+QString ExpertPanel::lastStepWithTokens() const {
+  const History& history = *selection_->history();
+  StepRange range{history.steps().first, frame_->step};
+  while (range.size() > 1) {
+    const std::vector<std::int64_t> edges = slice_edges(range, to_int(std::min<std::int64_t>(64, range.size())));
+    const auto loads = history.expert_utilisation(selection_->layer(), selection_->expert(), edges);
+    const auto last = std::find_if(loads.rbegin(), loads.rend(), [](const PyramidBin& bin) { return bin.max > 0; });
+    if (last == loads.rend()) return QString("the beginning");
+    const std::size_t bin = loads.rend() - last - 1;
+    range = {edges[bin], edges[bin + 1] - 1};
+  }
+  return selection_->rangeText(range);
+}
+
 QString ExpertPanel::placeText() const {
   const auto* counts = this->counts();
   if (!counts) return {};
   const std::uint32_t own_count = (*counts)[selection_->expert()];
+  if (own_count == 0) return QString("no tokens after %1").arg(lastStepWithTokens());
   const auto fuller = std::ranges::count_if(*counts, [own_count](std::uint32_t n) { return n > own_count; });
   return QString("%1 of %2").arg(fuller + 1).arg(counts->size());
 }

@@ -83,26 +83,26 @@ void LayerStackMap::paintStatic(QPainter& painter) {
   const QFontMetrics metrics(painter.font());
   const int step = expertTickStep(), line = metrics.height();
   const int widest = metrics.horizontalAdvance(QString::number(experts_)) + kSpace12;
+  std::vector<Tick> labels;
   for (std::size_t l = 0; l < layers_.size(); ++l) {
-    painter.setPen(mutedText(palette()));
     const bool by_number = l >= orders_.size() || orders_[l].empty();
-    const auto paintExpert = [&](int expert) {
+    const auto label = [&](int expert) {
       // A label stays above the labels of the steps.
       const double y = std::min(yOf(static_cast<double>(l) * block() + expert + 0.5), plot.bottom() + 2 - line / 2.0);
-      painter.drawText(QRectF(0, y - line / 2.0, plot.left() - kSpace8, line), Qt::AlignRight | Qt::AlignVCenter,
-                       QString::number(expert));
+      labels.push_back({y, QString::number(expert)});
     };
     // The last expert has a label, too, unless the first one of the next layer is close to it.
     const bool labels_last = layers_.size() == 1 || topOf(1) - bottomOf(0) >= line;
     const int end = labels_last ? experts_ - 1 - 3 * step / 4 : experts_;
-    for (int expert = 0; by_number && expert < end; expert += step) paintExpert(expert);
-    if (by_number && labels_last) paintExpert(experts_ - 1);
+    for (int expert = 0; by_number && expert < end; expert += step) label(expert);
+    if (by_number && labels_last) label(experts_ - 1);
     const QFont usual = painter.font();
     painter.setFont(semibold(usual));
     painter.setPen(palette().text().color());
     painter.drawText(QPointF(0, topOf(l) + metrics.ascent()), QString("Layer %1").arg(layers_[l]));
     painter.setFont(usual);
   }
+  paintRowLabels(painter, labels, plot.left() - kSpace8);
   paintLeftCaption(painter, nameWidth() + widest, "expert");
   paintScale(painter);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@ enum class HealthReason {
   all_dense,  // no layer has a router
   no_loads,
   too_young,
-  begun,  // a condition that is not a finding yet
+  begun,   // a condition that is not a finding yet
+  forced,  // the experts are chosen in turn, whatever the scores are
   healthy
 };
 
@@ -47,6 +49,15 @@ struct HealthFacts {
   double fullest_share = 0;
 };
 HealthFacts judge(const ScannedRouters& routers);
+
+// What may even out a load.
+struct KnownRemedy {
+  Setting setting;
+  const char* needless_value;  // value with which it would change nothing
+  const char* effect;
+  const char* source;
+};
+std::span<const KnownRemedy> known_remedies();
 
 inline constexpr std::size_t kNamedExperts = 8;
 

@@ -14,6 +14,7 @@
 #include "core/findings/interventions.h"
 #include "core/frame/frame.h"
 #include "core/recording/history/router_window.h"
+#include "core/recording/marks.h"
 
 namespace moescope {
 namespace {
@@ -35,10 +36,10 @@ class HealthText {
     if (facts_.reason == finding) return forms_of_finding();
     if (facts_.reason == no_loads) return forms_without_loads();
     if (facts_.reason == begun) return forms_of_begun();
-    const auto [uneven, which] = most_uneven();
-    if (facts_.reason == healthy && Interventions(history_).balance(routers_.last_step).is_forced)
+    if (facts_.reason == forced)
       return {"Balance is forced: the load does not show what the router would choose." + limits() + elsewhere(),
               "Balance is forced: the load does not show what the router would choose.", "Balance is forced."};
+    const auto [uneven, which] = most_uneven();
     if (facts_.reason == healthy) return forms_of_healthy(uneven, which);
     const std::string lacks = lacking_text() + ".";
     return {lacks + " " + uneven + without_tokens_text(), lacks + " " + which, lacks};
@@ -290,6 +291,24 @@ std::string help_with(const Finding& lead, const ScannedRouters& routers, const 
   return texts.empty() ? std::string() : "Try " + joined(texts, ", or ") + ".";
 }
 
+std::vector<Remedy> remedies_of(const Finding& lead, const ScannedRouters& routers, const Interventions& settings) {
+  const History& history = routers.history;
+  const auto known = history.settings_at(routers.last_step);
+  std::vector<Remedy> found;
+  for (const KnownRemedy& remedy : known_remedies()) {
+    const std::string name = settings.name_of(remedy.setting), value = known->text(remedy.setting).value_or("");
+    if (name.empty() || (!value.empty() && value == remedy.needless_value)) continue;
+    found.push_back({name, (value.empty() ? "" : "now " + value + "; ") + remedy.effect + " (" + remedy.source + ")"});
+  }
+  const auto saved = checkpoint_before(history, lead.steps.first);
+  found.push_back({"checkpoint", "restart from " +
+                                     (saved ? "that of step " + grouped(saved->step)
+                                            : "one before step " + grouped(lead.steps.first)) +
+                                     " with such a setting: experts without tokens get no gradient, so those of this "
+                                     "layer have learned little since"});
+  return found;
+}
+
 const char* router_words(HealthVerdict verdict) {
   static constexpr const char* kWords[] = {
       "", "", "Router: too early to tell.", "Router healthy.", "Router needs attention.", "Router unhealthy.", ""};
@@ -305,7 +324,10 @@ void write_texts(const ScannedRouters& routers, const HealthFacts& facts, Health
   if (facts.reason == HealthReason::no_step) return;
   const Interventions settings(routers.history);
   health.balance = balance_text(settings.balance(routers.history.steps().last));
-  if (facts.reason == HealthReason::finding) health.help = help_with(*facts.finding, routers, settings);
+  if (facts.reason != HealthReason::finding) return;
+  health.help = help_with(*facts.finding, routers, settings);
+  if (finding_kind_info(facts.finding->kind).subject == FindingSubject::load && first_to_mend(routers).empty())
+    health.remedies = remedies_of(*facts.finding, routers, settings);
 }
 
 void write_assumption(const std::string& assumption, Health& health) {
@@ -314,6 +336,7 @@ void write_assumption(const std::string& assumption, Health& health) {
   health.sentence = from + ". The verdict would be \"" + health_verdict_name(health.verdict) + "\": " + health.sentence;
   health.shorter = {from + "."};
   health.help.clear();
+  health.remedies.clear();
 }
 
 void write_training(const Finding& worst, Health& health) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <ranges>
 
 #include "core/findings/health.h"
 #include "core/findings/interventions.h"
@@ -37,6 +38,13 @@ TEST(Health, AnUnbalancedRunNamesItsWorstLayerItsExpertsAndTheSettings) {
   EXPECT_LT(health.first_step, 600);
   EXPECT_EQ(health.balance, (Texts{"No balancing: bias update rate 0, no auxiliary loss", "No balancing"}));
   EXPECT_EQ(health.help, "Try bias_update_rate > 0 (DeepSeek-V3: 0.001).");
+  const auto names = health.remedies | std::views::transform(&Remedy::name);
+  EXPECT_EQ(Texts(names.begin(), names.end()), (Texts{"bias_update_rate", "aux_coeff", "router z-loss weight",
+                                                      "number format of the gate", "checkpoint"}));
+  EXPECT_TRUE(says(health.remedies[0].text, "now 0.0; ") && says(health.remedies[0].text, "arXiv:2408.15664"))
+      << health.remedies[0].text;
+  EXPECT_TRUE(says(health.remedies.back().text, "one before step " + std::to_string(health.first_step)))
+      << health.remedies.back().text;
   // The named experts have the most tokens of the last 50 steps, and more than half of all tokens together.
   ASSERT_GE(health.experts.size(), 2u);
   const StepRange all = history->steps();
@@ -69,6 +77,19 @@ TEST(Health, ARunThatDoesNotRecoverNeedsAttention) {
   EXPECT_EQ(health.first_step, 700);
   EXPECT_TRUE(says(health.balance.at(0), "bias update rate 0.001")) << advice_text(health);
   EXPECT_EQ(health.help, "Try a higher bias_update_rate, or aux_coeff > 0.");
+}
+
+TEST(Health, ForcedBalanceShowsNothingAboutTheRouter) {
+  MadeUp run("[router]\nforce_balance = true\n");
+  for (int step = 0; step < 200; ++step) {
+    run.next().routers = {run.router(1, MadeUp::even())};
+    run.push();
+  }
+  for (const std::int64_t step : {20, 199}) {
+    const Health health = judge(run.history(), step);
+    EXPECT_EQ(health.verdict, HealthVerdict::unknown);
+    EXPECT_TRUE(says(health.sentence, "Balance is forced: the load does not show")) << health.sentence;
+  }
 }
 
 TEST(Health, AnEvenLoadIsHealthyOnceItHasSettled) {
