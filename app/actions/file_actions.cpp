@@ -90,7 +90,9 @@ class RoutedShapeDialog : public QDialog {
 }  // namespace
 
 FileActions::FileActions(const Context& context, RunControl* control, SetupForm* form)
-    : Actions(context), control_(control), form_(form) {
+    : Actions(context), recent_(new QMenu("&Recent files", workspaces_)), control_(control), form_(form) {
+  recent_->setProperty("fills_itself", true);
+  connect(recent_, &QMenu::aboutToShow, this, [this] { fillRecentFiles(recent_); });
   connect(form_, &SetupForm::openConfigRequested, this, &FileActions::askOpenConfig);
   connect(form_, &SetupForm::presetRequested, form_,
           [form](const QString& name) { form->setDraft(load_preset(name.toStdString()).config); });
@@ -100,9 +102,11 @@ FileActions::FileActions(const Context& context, RunControl* control, SetupForm*
     if (!session_->isLive()) askAddLog();
   });
   connect(session_, &RunSession::opened, this, [this] {
-    if (session_->isLive()) return;
+    const bool is_live = session_->isLive();
     if (!session_->readsStandardInput())
-      for (const QString& path : session_->paths()) rememberRecentFile(path);
+      for (const QString& path : is_live ? QStringList{session_->path()} : session_->paths())
+        if (!path.isEmpty()) rememberRecentFile(path);
+    if (is_live) return;
     const auto& histories = session_->histories();
     if (histories.size() > 1 &&
         (session_->paths().size() > 1 || run_origin(histories.front()->info()) == RunOrigin::checkpoint))
@@ -121,9 +125,7 @@ void FileActions::addOpenActionTo(QMenu* menu) {
 
 void FileActions::addSaveActionsTo(QMenu* menu) {
   menu->addAction("&Save config as...", QKeySequence::Save, this, &FileActions::askSaveConfig);
-  QMenu* recent = menu->addMenu("&Recent files");
-  recent->setProperty("fills_itself", true);
-  connect(recent, &QMenu::aboutToShow, this, [this, recent] { fillRecentFiles(recent); });
+  menu->addMenu(recent_);
 }
 
 void FileActions::open(const QStringList& paths) {

@@ -24,6 +24,7 @@ class FileActions : public Actions {
 
   void addOpenActionTo(QMenu* menu);
   void addSaveActionsTo(QMenu* menu);  // adds the menu of recent files, too
+  QMenu* recentMenu() const { return recent_; }
 
   // Opens files by their kind (core/logs/file_kind.h). Several runs become run A, B, ... Two checkpoints are run on the
   // same texts, the first as run A. For a folder with runs, asks which to open; for text of unknown kind, asks whether
@@ -65,6 +66,7 @@ class FileActions : public Actions {
   void askSaveConfig();
   void fillRecentFiles(QMenu* menu);
 
+  QMenu* recent_;
   RunControl* control_;
   SetupForm* form_;
 };

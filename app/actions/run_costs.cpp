@@ -61,12 +61,14 @@ void RunCosts::expectFirstStep() {
 QStringList RunCosts::presetTexts(const QString& preset) const {
   const std::vector<RunConfig> runs = all_runs(load_preset(preset.toStdString()));
   const QString list = speeds_.listText(runs);
-  return {modelText(runs.front()) + ". " + list, list, modelText(runs.front())};
+  const QString model = modelText(runs.front());
+  return {model + ". " + list, list, model, model.section(", ", 0, 0)};
 }
 
 QString RunCosts::timeText(const QString& preset, std::int64_t steps) const {
   const auto estimate = speeds_.estimate(all_runs(load_preset(preset.toStdString())));
-  return aboutDuration(estimate.seconds_per_step * steps) + (estimate.isModelled() ? ", modelled" : " on this machine");
+  return aboutDuration(estimate.seconds_per_step * steps) +
+         (estimate.isModelled() ? " on an idle machine, modelled" : " on this machine");
 }
 
 void RunCosts::measureAnew() {

@@ -136,7 +136,8 @@ QString RunSpeeds::listText(const std::vector<RunConfig>& runs) const {
   text += QString("%1 parameters, %2, %3")
               .arg(millions(cost.parameters), megabytes(cost.bytes), countedText(steps, "step"));
   const Estimate speed = estimate(runs);
-  return text + " in " + aboutDuration(steps * speed.seconds_per_step) + (speed.isModelled() ? " (modelled)" : "");
+  const QString origin = speed.isModelled() ? QString(" on an idle machine (modelled)") : QString();
+  return text + " in " + aboutDuration(steps * speed.seconds_per_step) + origin;
 }
 
 QString RunSpeeds::shortText(const RunConfig& run) const {

@@ -231,7 +231,7 @@ SetupForm::SetupForm(QWidget* parent) : QWidget(parent) {
   column->addWidget(makeBottom());
   followFont(this, [this] { markChanges(); });
   followPalette(this, [this] { drawPictures(); });
-  setDraft(RunConfig{});
+  setDraft(load_preset(kDefaultPreset).config);
   setOpenRun(nullptr);
 }
 
@@ -305,6 +305,12 @@ QWidget* SetupForm::makeHint() {
   line->addWidget(quietLabel("needs a new run"));
   line->addStretch(1);
   return hint_;
+}
+
+void SetupForm::followPreset(const QString& preset) {
+  if (presets_->currentIndex() < 0 || presets_->currentText() == preset) return;
+  emit presetRequested(preset);
+  choosePreset();
 }
 
 void SetupForm::choosePreset() {

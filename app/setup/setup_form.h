@@ -27,6 +27,8 @@ class FieldEditor;
 class GroupHeader;
 class PresetList;
 
+inline constexpr char kDefaultPreset[] = "small";
+
 class SetupForm : public QWidget {
   Q_OBJECT
 
@@ -44,7 +46,8 @@ class SetupForm : public QWidget {
   // Sets the functions that describe the cost of the draft and of each preset. showCost() calls the first.
   void setCosts(std::function<Cost(const RunConfig&)> of_draft, std::function<Cost(const QString&)> of_preset);
   void showCost();
-  void setPurpose(const QString& text);  // purpose of the settings: "run A, in training"
+  void setPurpose(const QString& text);      // purpose of the settings: "run A, in training"
+  void followPreset(const QString& preset);  // fills the form, unless it has own settings
   void takeFocus();
   FieldEditor* editor(const std::string& key) const;
   // Opens the field's group and scrolls to the field. Returns false if there is no such field.

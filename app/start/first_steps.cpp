@@ -1,21 +1,19 @@
 #include "app/start/first_steps.h"
 
-#include <QFileInfo>
 #include <QMenu>
 #include <QMessageBox>
 #include <QPushButton>
 #include <QTabBar>
-#include <algorithm>
 
 #include "app/actions/file_actions.h"
 #include "app/actions/run_control.h"
 #include "app/lessons/lesson_actions.h"
 #include "app/session/run_session.h"
-#include "app/session/settings.h"
 #include "app/start/lessons_page.h"
 #include "app/start/start_page.h"
 #include "app/workspaces/cluster_workspace.h"
 #include "app/workspaces/microscaling_workspace.h"
+#include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_toml.h"
 #include "widgets/look/style.h"
@@ -26,20 +24,28 @@ namespace moescope {
 
 namespace {
 
-constexpr char kLastRunKey[] = "last_run";
+// Says what a workspace would show if a run were open.
+QString whatIsShown(const Workspace& workspace) {
+  QStringList panels;
+  for (const QDockWidget* dock : workspace.docks()) panels << dock->windowTitle();
+  const QString last = panels.takeLast();
+  return QString(
+             "<i>%1</i> shows these panels of a run: %2 and %3. No run is open: train one, or open a log, a "
+             "recording or a checkpoint.")
+      .arg(workspace.name(), panels.join(", "), last);
+}
 
 }  // namespace
 
 FirstSteps::FirstSteps(StartPage* page, LessonsPage* lessons_page, RunSession* session, Selection* selection,
-                       WorkspaceTabs* workspaces, bool remembers)
+                       WorkspaceTabs* workspaces)
     : QObject(page),
       page_(page),
       lessons_page_(lessons_page),
       session_(session),
       selection_(selection),
-      workspaces_(workspaces),
-      remembers_(remembers) {
-  connect(session_, &RunSession::opened, this, &FirstSteps::onOpened);
+      workspaces_(workspaces) {
+  connect(session_, &RunSession::opened, this, [this] { ask(nullptr); });
   connect(session_, &RunSession::failed, this, &FirstSteps::look, Qt::QueuedConnection);
   connect(selection_, &Selection::dataChanged, this, &FirstSteps::showTimeline);
   connect(workspaces_, &WorkspaceTabs::broughtUp, this, [this] { ask(nullptr); });
@@ -61,7 +67,6 @@ void FirstSteps::connectTo(RunControl* control, FileActions* files, LessonAction
   connect(page_, &StartPage::compareRequested, control, [start] { start("precisions"); });
   connect(page_, &StartPage::trainRequested, control, start);
   connect(page_, &StartPage::sampleRequested, files, &FileActions::openSample);
-  connect(page_, &StartPage::lastRequested, files, &FileActions::open);
 }
 
 // Asks before a training takes the place of what is open.
@@ -142,6 +147,7 @@ void FirstSteps::look() {
     full_page->setBack(offers ? QString() : workspaces_->current()->name());
     full_page->setVisible(full_page == page);
   }
+  if (offers && workspace != workspaces_->overview()) page_->setHeading("MoEScope", whatIsShown(*workspace));
   workspaces_->setVisible(!page);
   workspaces_->tabs()->setProperty(kNoneChosenProperty, requested_page_ != nullptr);
   workspaces_->tabs()->update();
@@ -154,32 +160,9 @@ void FirstSteps::showTimeline() {
 
 // Called whenever a page is shown.
 void FirstSteps::showProgress() {
-  page_->showLast(session_->histories().empty() ? lastRun() : QStringList());
   if (!lessons_) return;
   page_->showProgress(lessons_->progress());
   lessons_page_->showProgress(lessons_->progress());
-}
-
-void FirstSteps::onOpened() {
-  keepLastRun();
-  ask(nullptr);
-}
-
-// Stores the last run as soon as it is opened, since the program may crash. A run in memory only cannot be opened
-// again.
-void FirstSteps::keepLastRun() const {
-  const QStringList files = session_->isLive() ? QStringList{session_->path()} : session_->paths();
-  if (!remembers_ || files.isEmpty() || files.front().isEmpty() || session_->readsStandardInput()) return;
-  QStringList full;
-  for (const QString& file : files) full << QFileInfo(file).absoluteFilePath();
-  settings().setValue(kLastRunKey, full);
-}
-
-QStringList FirstSteps::lastRun() const {
-  if (!remembers_) return {};
-  const QStringList files = settings().value(kLastRunKey).toStringList();
-  const bool all_exist = std::ranges::all_of(files, [](const QString& file) { return QFileInfo::exists(file); });
-  return all_exist ? files : QStringList();
 }
 
 }  // namespace moescope

@@ -1,9 +1,8 @@
 // Shows the start page in the workspaces that need a run while none is open; shows this page and the page of all
-// lessons on request. After a restart the start page offers the last opened run.
+// lessons on request.
 #pragma once
 
 #include <QObject>
-#include <QStringList>
 #include <functional>
 
 class QMenu;
@@ -24,9 +23,8 @@ class FirstSteps : public QObject {
   Q_OBJECT
 
  public:
-  // `remembers`: whether the last opened run is stored.
   FirstSteps(StartPage* page, LessonsPage* lessons_page, RunSession* session, Selection* selection,
-             WorkspaceTabs* workspaces, bool remembers);
+             WorkspaceTabs* workspaces);
   void connectTo(RunControl* control, FileActions* files, LessonActions* lessons);
   void addActionsTo(QMenu* menu);
 
@@ -45,10 +43,7 @@ class FirstSteps : public QObject {
   void ask(FullPage* page);
   void look();
   void showTimeline();
-  void onOpened();
   void showProgress();
-  void keepLastRun() const;
-  QStringList lastRun() const;  // files of the last opened run that still exist
 
   StartPage* page_;
   LessonsPage* lessons_page_;
@@ -56,7 +51,6 @@ class FirstSteps : public QObject {
   Selection* selection_;
   WorkspaceTabs* workspaces_;
   LessonActions* lessons_ = nullptr;
-  const bool remembers_;
   bool is_wanted_ = false;
   FullPage* requested_page_ = nullptr;  // the page that was asked for; nullptr: none
 };

@@ -1,7 +1,6 @@
 #include "app/start/start_page.h"
 
 #include <QComboBox>
-#include <QFileInfo>
 #include <QWidget>
 
 #include "app/actions/run_costs.h"
@@ -17,7 +16,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kRowNameWidth = 104, kButtonWidth = 152, kHeightWithSubjects = 900;
+constexpr int kRowNameWidth = 104, kButtonWidth = 152, kHeightWithSubjects = 900, kHeightWithFaults = 720;
 // By this step most seeds have verdicts on the two formats (docs/comparing-runs.md, assets/presets/compare).
 constexpr int kVerdictStep = 300;
 
@@ -40,9 +39,10 @@ StartPage::StartPage(QWidget* parent) : FullPage("start_page", "Start page", par
   connect(this, &FullPage::shown, this, &StartPage::showCost);  // new speeds may have been measured
 }
 
-// A tall page has room for the subjects of the lessons.
+// A tall page has room for the faults of the shortest group, and for the subjects of the lessons.
 void StartPage::resizeEvent(QResizeEvent* event) {
   FullPage::resizeEvent(event);
+  lessons_->showFaults(height() >= withType(kHeightWithFaults, fontMetrics()));
   lessons_->showSubjects(height() >= withType(kHeightWithSubjects, fontMetrics()));
 }
 
@@ -84,7 +84,7 @@ void StartPage::addPreset() {
   presets_->setObjectName("start_presets");
   presets_->setAccessibleName("Preset");
   for (const std::string& name : preset_names()) presets_->addItem(QString::fromStdString(name));
-  presets_->setCurrentText("small");
+  presets_->setCurrentText(kDefaultPreset);
   connect(presets_, &QComboBox::currentTextChanged, this, &StartPage::showCost);
   cost_ = new FittedLabel;
   cost_->setObjectName("start_cost");
@@ -98,7 +98,7 @@ void StartPage::addPreset() {
   followPalette(this, [this, train] { train->setIcon(picture(Picture::play, palette())); });
   QToolButton* setup = flatButton("All settings", "start_setup");
   setup->setToolTip("Settings for a new run (F2)");
-  connect(setup, &QToolButton::clicked, this, &StartPage::setupRequested);
+  connect(setup, &QToolButton::clicked, this, [this] { emit setupRequested(presets_->currentText()); });
   addRow("Preset", content, train)->insertWidget(2, setup);
 }
 
@@ -110,19 +110,23 @@ void StartPage::addFiles() {
     connect(text, &QLabel::linkActivated, this, &StartPage::sampleRequested);
     QPushButton* button = pageButton(what, object);
     connect(button, &QPushButton::clicked, this, signal);
-    addRow(name, text, button);
+    return addRow(name, text, button);
   };
+  recent_ = flatButton("Recent files", "start_recent");
+  recent_->setPopupMode(QToolButton::InstantPopup);
   add("Log",
       "JSON lines, TensorBoard, W&B, text or traces of another program. Samples: <a "
       "href=\"unbalanced_bf16.jsonl\">router without balancing</a>, <a href=\"domain_shift.jsonl\">change of text</a>",
-      "Open a log...", "start_log", &StartPage::logRequested);
-  last_ = pageButton({}, "start_last");
-  connect(last_, &QPushButton::clicked, this, [this] { emit lastRequested(last_files_); });
-  headRow()->insertWidget(1, last_);
+      "Open a log...", "start_log", &StartPage::logRequested)
+      ->insertWidget(2, recent_);
   add("Recording", "Every step of a run that was trained here (.moescope)", "Open a recording...", "start_recording",
       &StartPage::recordingRequested);
   add("Checkpoint", "Folder of a model of Hugging Face's transformers; your texts are run through the model",
       "Open a checkpoint...", "start_checkpoint", &StartPage::checkpointRequested);
+}
+
+void StartPage::setRecentFiles(QMenu* menu) {
+  recent_->setMenu(menu);
 }
 
 void StartPage::setCosts(const RunCosts* costs) {
@@ -147,15 +151,6 @@ void StartPage::showProgress(const LessonProgress& progress) {
   next_about_->setText(progress.finished.isEmpty() && progress.place.isEmpty()
                            ? "Predict a result, do the experiment, see the figure. First: " + next.about
                            : progressText(progress) + ". Next: " + next.about);
-}
-
-void StartPage::showLast(const QStringList& files) {
-  last_files_ = files;
-  last_->setVisible(!files.isEmpty());
-  if (files.isEmpty()) return;
-  const QString more = files.size() > 1 ? QString(" and %1 more").arg(files.size() - 1) : QString();
-  last_->setText("Open the last run: " + QFileInfo(files.first()).fileName() + more);
-  last_->setToolTip(files.join('\n'));
 }
 
 }  // namespace moescope

@@ -2,11 +2,10 @@
 // and all lessons.
 #pragma once
 
-#include <QStringList>
-
 #include "app/start/full_page.h"
 
 class QComboBox;
+class QMenu;
 
 namespace moescope {
 
@@ -21,10 +20,11 @@ class StartPage : public FullPage {
  public:
   explicit StartPage(QWidget* parent = nullptr);
 
-  void setCosts(const RunCosts* costs);     // the page shows the costs of presets
-  void showLast(const QStringList& files);  // offers the files that were open last; empty: offers none
+  void setRecentFiles(QMenu* menu);
+  void setCosts(const RunCosts* costs);  // the page shows the costs of presets
   void showProgress(const LessonProgress& progress);
   void setBack(const QString& workspace) override;
+  using FullPage::setHeading;
 
  signals:
   void lessonRequested(QString name);
@@ -34,9 +34,8 @@ class StartPage : public FullPage {
   void checkpointRequested();
   void compareRequested();
   void trainRequested(QString preset);
-  void setupRequested();
+  void setupRequested(const QString& preset);
   void sampleRequested(QString name);
-  void lastRequested(QStringList files);
 
  protected:
   void resizeEvent(QResizeEvent* event) override;
@@ -51,10 +50,10 @@ class StartPage : public FullPage {
   QComboBox* presets_;
   FittedLabel* cost_;
   QLabel *next_about_, *comparison_;
-  QPushButton *next_, *last_;
+  QPushButton* next_;
+  QToolButton* recent_;
   LessonList* lessons_;
   QString next_lesson_;
-  QStringList last_files_;
   const RunCosts* costs_ = nullptr;
 };
 

@@ -153,7 +153,7 @@ void MainWindow::buildWorkspaces() {
   setStatusBar(status_);
   form_ = new SetupForm;
   drawer_ = new SetupDrawer(form_, bar_->setupAction(), this);
-  first_steps_ = new FirstSteps(start, lessons_page, &session_, &selection_, workspaces_, remembers_);
+  first_steps_ = new FirstSteps(start, lessons_page, &session_, &selection_, workspaces_);
 }
 
 void MainWindow::buildDocks() {
@@ -200,7 +200,11 @@ void MainWindow::buildLessons() {
   connect(files_, &FileActions::lessonOpened, lessons_, [this](const QString& path) { lessons_->start(path); });
   first_steps_->connectTo(control_, files_, lessons_);
   first_steps_->page()->setCosts(costs_);
-  connect(first_steps_->page(), &StartPage::setupRequested, drawer_, &SetupDrawer::open);
+  first_steps_->page()->setRecentFiles(files_->recentMenu());
+  connect(first_steps_->page(), &StartPage::setupRequested, drawer_, [this](const QString& preset) {
+    form_->followPreset(preset);
+    drawer_->open();
+  });
   connect(first_steps_->lessonsPage(), &FullPage::shown, drawer_, &SetupDrawer::close);
 }
 
