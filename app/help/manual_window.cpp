@@ -22,6 +22,8 @@ namespace moescope {
 
 namespace {
 
+constexpr int kTitleRole = Qt::UserRole + 1;
+constexpr int kSearchMs = 300;  // pause in typing after which the page is laid out with the hits
 constexpr int kManualWidth = 1040, kManualHeight = 720, kPagesWidth = 224;
 
 // Makes pictures as wide as the text.
@@ -65,9 +67,9 @@ void formatPage(QTextDocument* document, const QColor& line) {
     }
 }
 
-bool hasWords(const QString& path, const QString& words) {
+qsizetype hitsIn(const QString& path, const QString& words) {
   QFile file(path);
-  return file.open(QIODevice::ReadOnly) && QString::fromUtf8(file.readAll()).contains(words, Qt::CaseInsensitive);
+  return file.open(QIODevice::ReadOnly) ? QString::fromUtf8(file.readAll()).count(words, Qt::CaseInsensitive) : 0;
 }
 
 }  // namespace
@@ -93,6 +95,7 @@ ManualWindow::ManualWindow(QWidget* parent)
   for (const ManualPage& page : manualPages()) {
     auto* item = new QListWidgetItem(page.title, pages_);
     item->setData(Qt::UserRole, page.path);
+    item->setData(kTitleRole, page.title);
   }
   text_->setAccessibleName("Page");
   text_->setOpenLinks(false);
@@ -112,10 +115,16 @@ ManualWindow::ManualWindow(QWidget* parent)
   connect(text_, &QTextBrowser::backwardAvailable, back, &QWidget::setEnabled);
   connect(text_, &QTextBrowser::anchorClicked, this, &ManualWindow::follow);
   connect(text_, &QTextBrowser::sourceChanged, this, &ManualWindow::markPage);
-  connect(pages_, &QListWidget::itemClicked, this,
-          [this](const QListWidgetItem* item) { showPage(QUrl::fromLocalFile(item->data(Qt::UserRole).toString())); });
+  connect(pages_, &QListWidget::itemClicked, this, [this](const QListWidgetItem* item) {
+    showPage(QUrl::fromLocalFile(item->data(Qt::UserRole).toString()));
+    if (!query_->text().isEmpty()) text_->find(query_->text().trimmed());
+  });
   connect(query_, &QLineEdit::returnPressed, this, &ManualWindow::search);
-  connect(query_, &QLineEdit::textEdited, this, [this] {
+  connect(query_, &QLineEdit::textEdited, &pause_, qOverload<>(&QTimer::start));
+  pause_.setSingleShot(true);
+  pause_.setInterval(kSearchMs);
+  connect(&pause_, &QTimer::timeout, this, [this] {
+    listHits();
     QTextCursor begin = text_->textCursor();
     begin.setPosition(begin.selectionStart());
     text_->setTextCursor(begin);
@@ -150,13 +159,25 @@ void ManualWindow::markPage(const QUrl& source) {
     if (pages_->item(row)->data(Qt::UserRole).toString() == source.toLocalFile()) pages_->setCurrentRow(row);
 }
 
+// Lists the pages that have the words, with the number of places.
+void ManualWindow::listHits() {
+  const QString words = query_->text().trimmed();
+  for (int row = 0; row < pages_->count(); ++row) {
+    QListWidgetItem* item = pages_->item(row);
+    const QString title = item->data(kTitleRole).toString();
+    const qsizetype hits = words.isEmpty() ? 0 : hitsIn(item->data(Qt::UserRole).toString(), words);
+    item->setText(hits > 0 ? QString("%1 (%2)").arg(title).arg(hits) : title);
+    item->setHidden(!words.isEmpty() && hits == 0);
+  }
+}
+
 void ManualWindow::search() {
   const QString words = query_->text().trimmed();
   bool found = words.isEmpty() || text_->find(words);
   for (int n = 1; n <= pages_->count() && !found; ++n) {
     const QString path =
         pages_->item((qMax(0, pages_->currentRow()) + n) % pages_->count())->data(Qt::UserRole).toString();
-    if (!hasWords(path, words)) continue;
+    if (hitsIn(path, words) == 0) continue;
     showPage(QUrl::fromLocalFile(path));
     text_->moveCursor(QTextCursor::Start);
     found = text_->find(words);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QDialog>
+#include <QTimer>
 
 class QLabel;
 class QLineEdit;
@@ -24,6 +25,9 @@ class ManualWindow : public QDialog {
   void markPage(const QUrl& source);  // in the list
   void search();                      // selects the next place of the words, in this page or in the next that has them
 
+  void listHits();
+
+  QTimer pause_;
   QListWidget* pages_;
   QLineEdit* query_;
   QLabel* missing_;

@@ -65,7 +65,7 @@ QWidget* groupView(const ShortcutGroup& group) {
   auto* grid = new QGridLayout(view);
   grid->setContentsMargins(0, 0, 0, 0);
   grid->setHorizontalSpacing(kSpace12);
-  grid->setVerticalSpacing(1);
+  grid->setVerticalSpacing(0);
   auto* head = new QLabel(group.name);
   head->setFont(semibold(head->font()));
   grid->addWidget(head, 0, 0, 1, 2);
@@ -94,7 +94,7 @@ QWidget* sheetOf(const QList<ShortcutGroup>& groups, int width) {
   QList<int> heights;
   for (int i = 0; i < kSheetColumns; ++i) {
     columns << new QVBoxLayout;
-    columns.back()->setSpacing(kSpace12);
+    columns.back()->setSpacing(kSpace8);
     row->addLayout(columns.back(), 1);
     heights << 0;
   }
@@ -102,7 +102,7 @@ QWidget* sheetOf(const QList<ShortcutGroup>& groups, int width) {
     const auto shortest = std::min_element(heights.begin(), heights.end()) - heights.begin();
     QWidget* view = groupView(group);
     columns[shortest]->addWidget(view);
-    heights[shortest] += view->heightForWidth(width / kSheetColumns - kSpace24) + kSpace12;
+    heights[shortest] += view->heightForWidth(width / kSheetColumns - kSpace24) + kSpace8;
   }
   for (QVBoxLayout* column : columns) column->addStretch(1);
   return sheet;
@@ -148,7 +148,7 @@ QList<ShortcutGroup> shortcutGroups(QMainWindow* window) {
 
 // Shows the sheet inside the window; it scrolls if larger type needs more room.
 void showShortcutSheet(QMainWindow* window) {
-  const QSize room = window->size() - QSize(2 * kSpace24, 2 * kSpace24);
+  const QSize room = window->size() - QSize(2 * kSpace12, 2 * kSpace12);
   const int width = std::min(room.width(), withType(kSheetWidth, window->fontMetrics()));
   QScrollArea* scroll = scrollOf(sheetOf(shortcutGroups(window), width));
   QDialog* dialog = dialogWith(window, "Keyboard and mouse", scroll);

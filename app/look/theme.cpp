@@ -47,8 +47,12 @@ Theme desktopTheme() {
   return kDesktop;
 }
 
+std::optional<Theme> chosenTheme() {
+  return themeNamed(settings().value(kThemeKey).toString());
+}
+
 Theme rememberedTheme() {
-  return themeNamed(settings().value(kThemeKey).toString()).value_or(desktopTheme());
+  return chosenTheme().value_or(desktopTheme());
 }
 
 void applyTheme(Theme theme) {

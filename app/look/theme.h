@@ -14,7 +14,8 @@ namespace moescope {
 std::optional<Theme> themeNamed(const QString& name);  // "dark", "light"
 const char* themeName(Theme theme);
 Theme desktopTheme();
-// The theme that the user chose last; without a choice, or with "desktop", the desktop's theme.
+std::optional<Theme> chosenTheme();  // the theme that the user chose last; nullopt: the desktop's
+// Without a choice the desktop's theme.
 Theme rememberedTheme();
 
 void applyTheme(Theme theme);

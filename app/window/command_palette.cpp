@@ -1,5 +1,6 @@
 #include "app/window/command_palette.h"
 
+#include <QHash>
 #include <QKeyEvent>
 #include <QPainter>
 #include <QRegularExpression>
@@ -21,7 +22,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kPaletteWidth = 680, kPaletteRows = 14, kKindColumn = 96;
+constexpr int kPaletteWidth = 680, kPaletteRows = 14, kKindColumn = 128;
 constexpr int kFirstOfWord = 12, kConsecutiveMatch = 14, kMatch = 2, kEntryGap = -1;
 constexpr std::size_t kMinLettersPerLoose = 3;  // one letter of so many may stand alone
 constexpr int kOtherName = 40;                  // a match of another name counts less by this
@@ -48,7 +49,7 @@ class CommandDelegate : public QStyledItemDelegate {
     painter->setPen(QColor(c.ink2));
     const int kind = withType(kKindColumn, item_option.fontMetrics);
     painter->drawText(QRect(room.right() - kind, room.top(), kind, room.height()), Qt::AlignLeft | Qt::AlignVCenter,
-                      index.data(CommandList::kGroup).toString());
+                      index.data(CommandList::kEffect).toString());
     room.setRight(room.right() - kind - kSpace12);
     const QString keys = index.data(CommandList::kKeys).toString();
     painter->drawText(room, Qt::AlignRight | Qt::AlignVCenter, keys);
@@ -87,6 +88,16 @@ class CommandDelegate : public QStyledItemDelegate {
     return static_cast<int>(line.naturalTextWidth());
   }
 };
+
+// Says what Return does. The title of an entry of a menu says it.
+QString effectOf(const PaletteCommand& command) {
+  static const QHash<QString, QString> kEffects{
+      {"Expert", "show expert"},    {"Finding", "show finding"}, {"Format", "explain format"},
+      {"Layer", "select layer"},    {"Lesson", "start lesson"},  {"Metric", "explain metric"},
+      {"Recent file", "open file"}, {"Setting", "show setting"}, {"Term", "explain term"}};
+  if (command.title.startsWith("Panel: ")) return "show, " + command.group;
+  return kEffects.value(command.group, command.group);
+}
 
 // Returns the place of `part` in `text`, preferably at the beginning of a word; -1: `text` does not contain it.
 int placeOfPart(const QString& part, const QString& text) {
@@ -182,10 +193,11 @@ void CommandList::setQuery(const QString& query) {
   static const QRegularExpression kNumber(QStringLiteral("\\d[\\d,]*"));
   const QRegularExpressionMatch number = kNumber.match(typed);
   commands_.erase(commands_.begin() + known_, commands_.end());
-  for (std::size_t i = 0; number.hasMatch() && i < known_; ++i)
-    if (auto command =
-            commands_[i].of_number ? commands_[i].of_number(number.captured().remove(',').toLongLong()) : std::nullopt)
-      commands_.push_back(std::move(*command));
+  for (std::size_t i = 0; number.hasMatch() && i < known_; ++i) {
+    if (!commands_[i].of_number) continue;
+    for (PaletteCommand& command : commands_[i].of_number(number.captured().remove(',').toLongLong()))
+      commands_.push_back(std::move(command));
+  }
   QStringList queries{typed};
   queries += synonymsOf(typed);
   for (std::size_t i = 0; i < commands_.size(); ++i) {
@@ -197,7 +209,8 @@ void CommandList::setQuery(const QString& query) {
       if (auto shown = found(i, candidate); shown && (!best || shown->score > best->score)) best = std::move(shown);
     }
     if (!best) continue;
-    if (commands_[i].title.contains(typed, Qt::CaseInsensitive)) best->score += kAsTyped;
+    const bool is_term = commands_[i].group == QLatin1String("Term");  // what the window has comes first
+    if (!is_term && commands_[i].title.contains(typed, Qt::CaseInsensitive)) best->score += kAsTyped;
     shown_.push_back(std::move(*best));
   }
   has_match_ = !shown_.empty();
@@ -240,6 +253,8 @@ QVariant CommandList::data(const QModelIndex& index, int role) const {
       return command.keys.isEmpty() ? command.title : command.title + ", " + command.keys;
     case kGroup:
       return command.group;
+    case kEffect:
+      return effectOf(command);
     case kKeys:
       return command.keys;
     case kAlso:

@@ -19,9 +19,8 @@ struct PaletteCommand {
   QString keys;   // "Ctrl+O"; empty: none
   std::function<void()> run;
   QString also;  // another name, which the search matches: "router.bias_update_rate"
-  // If set, this is no command: it returns the command for the number in the search, such as that of an expert;
-  // nullopt: there is none.
-  std::function<std::optional<PaletteCommand>(std::int64_t number)> of_number = {};
+  // If set, this is no command: it returns the commands for the number in the search, such as those of an expert.
+  std::function<std::vector<PaletteCommand>(std::int64_t number)> of_number = {};
 };
 
 // Returns the score of a match if the letters of `query` occur in `text` in this order, ignoring case and spaces;
@@ -34,7 +33,7 @@ class CommandList : public QAbstractListModel {
   Q_OBJECT
 
  public:
-  enum Roles { kGroup = Qt::UserRole, kKeys, kMatched, kAlso };
+  enum Roles { kGroup = Qt::UserRole, kKeys, kMatched, kAlso, kEffect };
   explicit CommandList(std::vector<PaletteCommand> commands, QObject* parent);
   // Lists the best match first; without a match, the commands with the most similar names. An empty query lists all
   // commands in their order.

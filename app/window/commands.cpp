@@ -1,15 +1,18 @@
 #include "app/window/commands.h"
 
 #include <QAction>
+#include <QFile>
 #include <QFileInfo>
 #include <QMenu>
 #include <QMenuBar>
 #include <QPointer>
+#include <QRegularExpression>
 #include <QSet>
 #include <algorithm>
 
 #include "app/actions/file_actions.h"
 #include "app/actions/live_settings.h"
+#include "app/help/manual.h"
 #include "app/lessons/lesson_actions.h"
 #include "app/look/shortcut_sheet.h"
 #include "app/session/settings.h"
@@ -20,6 +23,7 @@
 #include "core/config/config_check.h"
 #include "core/config/config_field.h"
 #include "core/lessons/lesson.h"
+#include "core/recording/history/router_window.h"
 #include "widgets/microscaling/format_card.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/format_text.h"
@@ -55,6 +59,7 @@ class Collector {
     takeLessons();
     takeFormats();
     takeFindings();
+    takeTerms();
     takePlaces();
     for (const QString& path : recentFiles())
       add(
@@ -96,11 +101,6 @@ class Collector {
       for (Panel* panel : workspace->panels()) {
         const QString name = panel->title(), group = workspace->name();
         add("Panel: " + name, group, [window = window_, workspace, panel] { goTo(window, workspace, panel); });
-        add("Save picture of " + name + "...", group, [window = window_, workspace, panel] {
-          goTo(window, workspace, panel);
-          workspace->askAndSavePicture(panel);
-        });
-        add("Save table of " + name + "...", group, [workspace, panel] { workspace->askAndSaveTable(panel); });
         add("Explain " + name, group,
             [workspace, panel] { showExplanation(workspace, panel->title(), panel->explain()); });
       }
@@ -171,14 +171,30 @@ class Collector {
           });
   }
 
-  // Adds the steps and the MoE layers of the active run, and the experts of the selected layer, by their numbers.
+  // Adds the rows of the glossary. Their commands show the meaning.
+  void takeTerms() {
+    QFile glossary(manualPage("glossary.md"));
+    if (!glossary.open(QIODevice::ReadOnly)) return;
+    static const QRegularExpression kRow(QStringLiteral(R"(^\| ([^|]+) \|([^|]*)\| ([^|]+) \|$)"),
+                                         QRegularExpression::MultilineOption);
+    for (auto rows = kRow.globalMatch(QString::fromUtf8(glossary.readAll())); rows.hasNext();) {
+      const auto row = rows.next();
+      const QString term = row.captured(1), meaning = row.captured(3);
+      if (term == QLatin1String("term")) continue;
+      add("Term: " + term, "Term",
+          [window = window_, term, meaning] { showExplanation(window, term, meaning.toHtmlEscaped()); });
+    }
+  }
+
+  // Adds the steps and the MoE layers of the active run, and the experts of all layers, by their numbers.
   void takePlaces() {
     if (!window_->selection()->history()) return;
     const auto add_place = [&](const QString& name, const QString& group, auto has,
-                               std::function<void(std::int64_t)> show, const QString& also = {}) {
-      commands_.emplace_back().of_number = [=](std::int64_t number) -> std::optional<PaletteCommand> {
-        if (!has(number)) return std::nullopt;
-        return PaletteCommand{name + QLatin1Char(' ') + formatCount(number), group, {}, [=] { show(number); }, also};
+                               std::function<void(std::int64_t)> show) {
+      commands_.emplace_back().of_number = [=](std::int64_t number) {
+        std::vector<PaletteCommand> found;
+        if (has(number)) found.push_back({name + u' ' + formatCount(number), group, {}, [=] { show(number); }, {}});
+        return found;
       };
     };
     Selection* selection = window_->selection();
@@ -193,15 +209,33 @@ class Collector {
         "Layer", "Layer",
         [run = selection->history()->info()](std::int64_t layer) { return std::ranges::count(run.moe_layers, layer); },
         [selection](std::int64_t layer) { selection->setLayer(to_int(layer)); });
-    add_place(
-        "Expert", "Expert",
-        [run = selection->history()->info()](std::int64_t expert) { return expert < run.n_experts; },
-        [window = window_, selection](std::int64_t expert) {
-          selection->setExpert(to_int(expert));
-          RouterWorkspace* router = window->workspaces()->router();
-          goTo(window, router, router->findChild<ExpertPanel*>());
-        },
-        QString("of layer %1").arg(selection->layer()));
+    commands_.emplace_back().of_number = [window = window_](std::int64_t expert) { return experts(window, expert); };
+  }
+
+  // Returns the experts of a number, that of the selected layer first, with their loads in the last steps.
+  static std::vector<PaletteCommand> experts(MainWindow* window, std::int64_t number) {
+    Selection* selection = window->selection();
+    const RunInfo& run = selection->history()->info();
+    std::vector<PaletteCommand> found;
+    if (number >= run.n_experts) return found;
+    std::vector<int> layers = run.moe_layers;
+    std::ranges::stable_partition(layers, [&](int layer) { return layer == selection->layer(); });
+    for (const int layer : layers) {
+      const std::vector<float> loads = layer_window(*selection->history(), layer, selection->step()).utilisation;
+      const QString load =
+          number < std::ssize(loads) ? QString("%1 \u00d7 fair share").arg(formatValue(loads[number], 3)) : QString();
+      found.push_back({QString("Expert %1 of layer %2").arg(number).arg(layer),
+                       "Expert",
+                       load,
+                       [window, selection, layer, number] {
+                         selection->setLayer(layer);
+                         selection->setExpert(to_int(number));
+                         RouterWorkspace* router = window->workspaces()->router();
+                         goTo(window, router, router->findChild<ExpertPanel*>());
+                       },
+                       {}});
+    }
+    return found;
   }
 
   MainWindow* window_;

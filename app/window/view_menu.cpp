@@ -41,9 +41,18 @@ void setTheme(std::optional<Theme> theme) {
 
 void addThemes(QMenu* menu) {
   QMenu* themes = menu->addMenu("&Theme");
-  themes->addAction("&Dark", themes, [] { setTheme(Theme::dark); });
-  themes->addAction("&Light", themes, [] { setTheme(Theme::light); });
-  themes->addAction("&As the desktop", themes, [] { setTheme({}); });
+  const auto add = [themes](const QString& name, std::optional<Theme> theme) {
+    QAction* action = themes->addAction(name, themes, [theme] { setTheme(theme); });
+    action->setCheckable(true);
+    QObject::connect(themes, &QMenu::aboutToShow, action, [action, theme] {
+      const Theme shown = isDark(QApplication::palette()) ? Theme::dark : Theme::light;
+      const bool is_of_desktop = !chosenTheme() && shown == desktopTheme();
+      action->setChecked(theme ? theme == shown && !is_of_desktop : is_of_desktop);
+    });
+  };
+  add("&Dark", Theme::dark);
+  add("&Light", Theme::light);
+  add("&As the desktop", {});
   themes->addAction("&Switch dark and light", QKeySequence("Alt+M"), themes,
                     [] { setTheme(isDark(QApplication::palette()) ? Theme::light : Theme::dark); });
 }

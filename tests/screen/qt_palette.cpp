@@ -184,6 +184,12 @@ class PaletteTest : public QObject {
     run("expert 42");
     QCOMPARE(window.selection()->expert(), 42);
     QCOMPARE(window.workspaces()->current()->name(), QString("Router"));
+    for (const int of_layer : window.selection()->history()->info().moe_layers) {
+      const QString title = QString("Expert 42 of layer %1").arg(of_layer);
+      QVERIFY2(found(list, "expert 42").contains(title), qPrintable(title));
+    }
+    QVERIFY(list.index(0).data(CommandList::kKeys).toString().endsWith("fair share"));
+    QVERIFY(found(list, "dead").contains("Term: dead expert"));
     const int layer = window.selection()->history()->info().moe_layers.back();
     run(QString("layer %1").arg(layer));
     QVERIFY2(window.selection()->layer() == layer, qPrintable(list.at(0).title));
@@ -231,7 +237,7 @@ class PaletteTest : public QObject {
 
   void theSheetOfShortcutsIsGroupedAndFits() {
     MainWindow window(false);
-    window.resize(1024, 700);
+    window.resize(984, 640);
     window.show();
     QVERIFY(QTest::qWaitForWindowExposed(&window));
     QStringList names;
@@ -250,7 +256,7 @@ class PaletteTest : public QObject {
     showShortcutSheet(&window);
     auto* sheet = window.findChild<QDialog*>("text_dialog");
     QVERIFY(sheet && sheet->isVisible());
-    QVERIFY(sheet->width() <= 1024 && sheet->height() <= 700);
+    QVERIFY(sheet->width() <= 984 && sheet->height() <= 640);
     QTRY_VERIFY(!sheet->findChild<QScrollArea*>()->verticalScrollBar()->isVisible());
   }
 
