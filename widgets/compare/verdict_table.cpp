@@ -274,7 +274,8 @@ void VerdictTable::paintHeader(QPainter& painter, const Layout& at) const {
   painter.setPen(QColor(c.ink2));
   if (at.chip > kEdge) painter.drawText(QRect(kEdge, 0, at.chip - kEdge, line), Qt::AlignLeft, kBaseline);
   painter.drawText(QRect(at.chip, 0, at.mark - at.chip, line), Qt::AlignLeft, "Run");
-  painter.drawText(QRect(at.mark, 0, at.reasons, line), Qt::AlignLeft, verdict_head_);
+  painter.drawText(QRect(at.mark, 0, at.reasons, line), Qt::AlignLeft,
+                   fittingText({verdict_head_, "Verdict"}, metrics, at.reasons));
   for (const int column : at.columns) {
     const ColumnHead& head = kHeads[column];
     const int right = at.right[column];

@@ -151,7 +151,8 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
       return {"inside the band", "less than what matters"};
     case Verdict::unclear: {
       if (c.held_back != Verdict::unclear)
-        return {held_text(c) + ", verdict in " + missing_steps + " if it stays", held_text(c)};
+        return {held_text(c) + ", verdict in " + missing_steps + " if it stays",
+                held_text(c) + ", " + missing_steps + " to go", held_text(c)};
       if (std::fabs(c.gap) > c.half_width) return {"more than chance, may be too small to matter", "may not matter"};
       const std::string half_width = fmt::format("{:.2g}", c.half_width);
       return {"gaps below " + half_width + " may be chance", "chance below " + half_width};
