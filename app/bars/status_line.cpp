@@ -159,7 +159,7 @@ void StatusLine::fit() {
 void StatusLine::showTraining(const LiveStatus& status, int runs, bool is_finished) {
   const Colors& c = colors(palette());
   QString state = runs > 1 ? QString("Training %1 runs").arg(runs) : QString("Training");
-  if (!status.running) state = (is_finished ? "Finished at step " : "Paused at step ") + groupedText(status.step);
+  if (!status.running) state = (is_finished ? "Finished after " : "Paused after ") + countedText(status.step, "step");
   if (!status.error.empty()) state = "Stopped at step " + groupedText(status.step) + ": " + printedText(status.error);
   const QString warning = printedText(status.warning);
   QStringList forms{state};

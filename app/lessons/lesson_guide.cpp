@@ -38,6 +38,10 @@ QString toleranceText(const LessonPrediction& prediction) {
   return is_share(*prediction.number) ? number + " percentage points" : withUnit(number, *prediction.number);
 }
 
+bool trains(const LessonTask& task) {
+  return task.kind != LessonTask::Kind::set && task.kind != LessonTask::Kind::show;
+}
+
 }  // namespace
 
 LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* control, LiveSettings* settings,
@@ -187,7 +191,7 @@ void LessonGuide::keepBeginning() {
 }
 
 void LessonGuide::predict(std::optional<int> choice, const QString& number, double value) {
-  if (!active_ || at_end_ || state().revealed) return;
+  if (!active_ || at_end_ || state().is_final) return;
   state().choice = choice;
   state().number = number;
   state().value = value;
@@ -288,9 +292,6 @@ void LessonGuide::arrange() {
 // Returns why the panels are covered. A step that trains nothing asks about what is there already, so that any panel
 // may give the answer away. The panels show other runs until a step has started its own.
 QString LessonGuide::cover() const {
-  const auto trains = [](const LessonTask& task) {
-    return task.kind != LessonTask::Kind::set && task.kind != LessonTask::Kind::show;
-  };
   const bool asks = lessonStep().view.after_prediction || std::ranges::none_of(lessonStep().tasks, trains);
   const bool shows_others = startsRuns(step_) && !runsAreOpen();
   if (!predicted() && (asks || shows_others)) return "Shown after your prediction";
@@ -348,13 +349,20 @@ void LessonGuide::look() {
     lookAtTask(to_int(i));
     if (!state().done[i]) break;
   }
-  pane_->showPredicted(step.prediction && state().predicted());
-  pane_->question()->setFinal(state().revealed);
+  state().is_final = state().is_final || resultIsSeen();
+  pane_->question()->setFinal(state().is_final);
   showTasks();
   showWhatIsMissing();
   pane_->showFigures(state().revealed ? state().figures : figures());
   if (state().revealed) pane_->showReveal(state().verdict, state().explanation);
   showNext();
+}
+
+// Returns whether the panels may show the result: a training of the step has begun, or its tasks are done.
+bool LessonGuide::resultIsSeen() {
+  if (!predicted()) return false;
+  if (std::ranges::none_of(lessonStep().tasks, trains)) return tasksDone();
+  return runsAreOpen() && session_->live()->status().step > state().began_at.value_or(0);
 }
 
 // Returns the figures. The measured values are hidden until the prediction, since they would give the answer away.
@@ -364,8 +372,9 @@ QList<LessonFigureRow> LessonGuide::figures() {
   for (const LessonCheck& check : lessonStep().checks) {
     LessonFigureRow& row = rows.emplace_back(figureRow(check));
     const bool was_predicted = prediction && prediction->number == check.figure && !state().number.isEmpty();
-    if (was_predicted)
-      row.note = QStringList{"you predicted " + withUnit(state().number, check.figure), row.note}.join("; ");
+    if (!was_predicted) continue;
+    const QString predicted_text = "you predicted " + withUnit(state().number, check.figure);
+    row.note = row.note.isEmpty() ? predicted_text : predicted_text + "; " + row.note;
   }
   return rows;
 }
@@ -411,7 +420,7 @@ QString LessonGuide::opensWhen() {
   if (!predicted()) return "after your prediction";
   const auto& tasks = lessonStep().tasks;
   if (!tasks.empty() && tasks.back().kind == LessonTask::Kind::run_until)
-    return QString("when step %1 is trained").arg(tasks.back().until);
+    return QString("after %1 steps of training").arg(tasks.back().until);
   return "after the task";
 }
 

@@ -60,20 +60,6 @@ void paintLessonMark(QPainter& painter, const QRectF& place, LessonMark mark, co
   painter.restore();
 }
 
-LessonMarkView::LessonMarkView(LessonMark mark, QWidget* parent) : QWidget(parent), mark_(mark) {
-  setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Fixed);
-}
-
-QSize LessonMarkView::sizeHint() const {
-  const int size = withType(kMarkSize, fontMetrics());
-  return {size, size};
-}
-
-void LessonMarkView::paintEvent(QPaintEvent*) {
-  QPainter painter(this);
-  paintLessonMark(painter, QRectF(rect()), mark_, palette());
-}
-
 LessonSegments::LessonSegments(QWidget* parent) : QWidget(parent) {
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
 }

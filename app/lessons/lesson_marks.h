@@ -11,18 +11,6 @@ enum class LessonMark { waiting, running, done, fault };
 
 void paintLessonMark(QPainter& painter, const QRectF& place, LessonMark mark, const QPalette& palette);
 
-class LessonMarkView : public QWidget {
- public:
-  explicit LessonMarkView(LessonMark mark, QWidget* parent = nullptr);
-  QSize sizeHint() const override;
-
- protected:
-  void paintEvent(QPaintEvent* event) override;
-
- private:
-  const LessonMark mark_;
-};
-
 // The progress of a lesson: a segment for each of its steps.
 class LessonSegments : public QWidget {
  public:

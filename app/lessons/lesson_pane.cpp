@@ -104,8 +104,6 @@ void LessonPane::makePage(QBoxLayout* column) {
   hint_text_->setForegroundRole(QPalette::PlaceholderText);
   connect(hint_, &QToolButton::toggled, hint_text_, &QWidget::setVisible);
   predict_card_ = new LessonCard("Predict", inside);
-  predicted_mark_ = new LessonMarkView(LessonMark::done);
-  predict_card_->headRow()->addWidget(predicted_mark_);
   question_ = new LessonQuestion;
   predict_card_->inside()->addWidget(question_);
   missing_ = addLessonText(inside);
@@ -193,16 +191,10 @@ void LessonPane::showPage(const Page& page) {
   scrolls_to_reveal_ = false;
   showMissing({});
   setReveal(Reveal::none);
-  showPredicted(false);
   back_->setEnabled(page.step > 0 || page.end);
   reset_->setText(page.end ? "Restart the lesson" : "Reset step");
   setNext(page.end, page.step + 1 == page.steps ? "Finish" : "Next");
   scroll_->verticalScrollBar()->setValue(0);
-}
-
-void LessonPane::showPredicted(bool predicted) {
-  predicted_mark_->setVisible(predicted);
-  markActive();
 }
 
 void LessonPane::showMissing(const QString& what) {

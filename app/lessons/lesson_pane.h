@@ -39,14 +39,13 @@ class LessonPane : public QWidget {
   };
   void showPage(const Page& page);  // shows a page without prediction, done tasks and explanation
   LessonQuestion* question() const { return question_; }
-  void showPredicted(bool predicted);
   void showTasks(const QList<LessonTaskState>& tasks);
   void showMissing(const QString& what);  // shows why the step cannot be done; empty: it can be done
   void showFigures(const QList<LessonFigureRow>& figures);
   // Shows the verdict and the text of the explanation; hides the explanation if both are empty.
   void showReveal(const QString& verdict, const QString& text);
   enum class Reveal { none, locked, open };
-  void setReveal(Reveal reveal, const QString& opens_when = {});  // `opens_when`: "when step 500 is trained"
+  void setReveal(Reveal reveal, const QString& opens_when = {});  // `opens_when`: "after 500 steps of training"
   void setNext(bool ready, const QString& text = {});
   void scrollToReveal();
 
@@ -80,7 +79,6 @@ class LessonPane : public QWidget {
   QScrollArea* scroll_;
   bool scrolls_to_reveal_ = false;
   LessonCard *predict_card_, *do_card_, *figure_card_, *reveal_card_;
-  QWidget* predicted_mark_;
   LessonTaskList* tasks_;
   LessonFigureList* figures_;
   LessonQuestion* question_;

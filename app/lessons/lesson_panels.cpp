@@ -6,6 +6,7 @@
 #include <QScopedValueRollback>
 #include <QTimer>
 #include <algorithm>
+#include <utility>
 
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/panel_dock.h"
@@ -15,6 +16,7 @@
 #include "widgets/panel/view_switch.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
+#include "widgets/router/expert_panel.h"
 #include "widgets/selection/compared_runs.h"
 #include "widgets/text/specialisation_panel.h"
 
@@ -26,8 +28,15 @@ Panel* sameKind(const Panel* panel, Selection* selection, QWidget* parent) {
   if (qobject_cast<const ExpertLoadPanel*>(panel))
     return new ExpertLoadPanel(selection, ExpertLoadPanel::one_layer, parent);
   if (qobject_cast<const ExpertBiasOverTimePanel*>(panel)) return new ExpertBiasOverTimePanel(selection, parent);
+  if (qobject_cast<const ExpertPanel*>(panel)) return new ExpertPanel(selection, parent);
   if (qobject_cast<const SpecialisationPanel*>(panel)) return new SpecialisationPanel(selection, parent);
   return nullptr;
+}
+
+QList<QDockWidget*> docksOf(const Workspace& workspace, const LessonView& view) {
+  QList<QDockWidget*> docks;
+  for (const std::string& name : view.panels) docks << workspace.dock(QString::fromStdString(name));
+  return docks;
 }
 
 }  // namespace
@@ -72,17 +81,22 @@ void SelectionOfRun::takeFocus() {
   setExpert(leader_->expert());
 }
 
-void RunMultiples::show(QDockWidget* dock) {
-  if (!qobject_cast<Panel*>(dock->widget()) && dock == dock_ && shown_ == selection_->histories()) return;
+void RunMultiples::show(const QList<QDockWidget*>& docks) {
+  if (docks == docks_ && shown_ == selection_->histories()) return;
   end();
+  docks_ = docks;
+  shown_ = selection_->histories();
+  if (shown_.size() < 2) return;
+  for (QDockWidget* dock : docks) multiply(dock);
+}
+
+void RunMultiples::multiply(QDockWidget* dock) {
   auto* one = qobject_cast<Panel*>(dock->widget());
-  const int runs = to_int(selection_->histories().size());
-  if (!one || runs < 2) return;
   auto* grid = new QWidget;
   auto* cells = new QGridLayout(grid);
   cells->setContentsMargins(0, 0, 0, 0);
   cells->setSpacing(kSpace4);
-  for (int run = 0; run < runs; ++run) {
+  for (int run = 0; run < to_int(shown_.size()); ++run) {
     auto* of_run = new SelectionOfRun(selection_, run, grid);
     Panel* panel = sameKind(one, of_run, grid);
     if (!panel) {
@@ -91,25 +105,24 @@ void RunMultiples::show(QDockWidget* dock) {
     }
     panel->restoreState(one->saveState());
     for (ViewSwitch* views : panel->findChildren<ViewSwitch*>()) views->hide();  // all runs are shown in one view
-    panel->setHeading(runLetter(*selection_, run) + ": " +
-                      QString::fromStdString(selection_->histories()[run]->info().name));
+    panel->setProperty("of_run", runLabel(*selection_, run) + ": ");
+    panel->setHeading(panel->title());
     cells->addWidget(panel, run / 2, run % 2);
   }
-  shown_ = selection_->histories();
-  dock_ = dock;
-  dock_widget_ = one;
+  replaced_.emplace_back(dock, one);
   dock->setWidget(grid);
-  dock_widget_->hide();
+  one->hide();
 }
 
 void RunMultiples::end() {
-  shown_.clear();
-  if (!dock_ || !dock_widget_) return;
-  QWidget* grid = dock_->widget();
-  dock_->setWidget(dock_widget_);
-  dock_widget_->show();
-  delete grid;
-  dock_.clear();
+  docks_.clear();
+  for (const auto& [dock, panel] : std::exchange(replaced_, {})) {
+    if (!dock) continue;
+    QWidget* grid = dock->widget();
+    dock->setWidget(panel);
+    panel->show();
+    delete grid;
+  }
 }
 
 LessonPanels::LessonPanels(Selection* selection, WorkspaceTabs* workspaces)
@@ -172,10 +185,8 @@ void LessonPanels::show(const LessonView& view, const QString& cover) {
     if (wanted_view != arranged_ && !view.panels.empty()) arrange(workspace, view);
     arranged_ = wanted_view;
   }
-  QDockWidget* first =
-      workspace && !view.panels.empty() ? workspace->dock(QString::fromStdString(view.panels.front())) : nullptr;
-  if (view.each_run && first)
-    multiples_.show(first);
+  if (view.each_run && workspace)
+    multiples_.show(docksOf(*workspace, view));
   else
     multiples_.end();
   mark(view, cover);
@@ -200,17 +211,16 @@ void LessonPanels::leave() {
   showVerdicts(true);
 }
 
-// Stacks the panels, because tabs and narrow columns would hide what the text names; plots of every run, and plots
-// above the list of findings, get twice the height of the others. The microscaling workspace has no such tabs among the
-// panels of a lesson, and its microscope needs the whole width.
+// Stacks the panels, because tabs and narrow columns would hide what the text names; curves of a metric, and plots
+// above the list of findings, get twice the height of what is below them. The microscaling workspace has no such tabs
+// among the panels of a lesson, and its microscope needs the whole width.
 void LessonPanels::arrange(Workspace* workspace, const LessonView& view) const {
-  QList<QDockWidget*> shown_docks;
-  for (const std::string& name : view.panels) shown_docks << workspace->dock(QString::fromStdString(name));
+  const QList<QDockWidget*> shown_docks = docksOf(*workspace, view);
   const bool is_microscaling = workspace == workspaces_->microscaling();
   if (is_microscaling)
     workspace->arrangeAnew();
   else
-    workspace->stack(shown_docks, view.each_run || view.panels.back() == "dock_router_findings" ? 2 : 1);
+    workspace->stack(shown_docks, view.metric || view.panels.back() == "dock_router_findings" ? 2 : 1);
   for (QDockWidget* dock : workspace->docks()) {
     if (auto* loss = qobject_cast<LossPanel*>(dock->widget())) loss->setMetric(view.metric.value_or(Metric::ce_loss));
     for (QComboBox* box : dock->findChildren<QComboBox*>())

@@ -46,16 +46,18 @@ class RunMultiples {
   explicit RunMultiples(Selection* selection) : selection_(selection) {}
   ~RunMultiples() { end(); }
 
-  // Shows the panel once for every run if several runs are open and the panel is one of load or bias over time or
-  // specialisation. Other panels are shown as they are.
-  void show(QDockWidget* dock);
+  // Shows the panels of load and bias over time, of an expert, and of specialisation once for every run if several runs
+  // are open. Other panels are shown as they are.
+  void show(const QList<QDockWidget*>& docks);
   void end();
 
  private:
+  void multiply(QDockWidget* dock);
+
   Selection* selection_;
-  QPointer<QDockWidget> dock_;
-  QPointer<QWidget> dock_widget_;                      // the dock's own widget while it shows multiples
-  std::vector<std::shared_ptr<const History>> shown_;  // runs of the multiples
+  QList<QDockWidget*> docks_;                                 // of show()
+  QList<std::pair<QPointer<QDockWidget>, Panel*>> replaced_;  // docks with multiples, and their own panels
+  std::vector<std::shared_ptr<const History>> shown_;         // runs of the multiples
 };
 
 class LessonPanels {

@@ -127,7 +127,7 @@ void LessonTaskList::showProgress(const LessonTaskState* running) {
   const qint64 step = std::min(running->step, running->until);
   bar_->setValue(to_int(step));
   const double rest_s = static_cast<double>(running->until - step) / running->steps_per_s;
-  amount_->setText(QString("%1 of %2").arg(groupedText(step), groupedText(running->until)) +
+  amount_->setText(QString("%1 of %2 steps").arg(groupedText(step), groupedText(running->until)) +
                    (running->steps_per_s > 0 ? ", " + aboutDuration(rest_s) + " left" : QString()));
 }
 

@@ -67,14 +67,13 @@ QLabel* addLessonText(QBoxLayout* column) {
 }
 
 LessonCard::LessonCard(const QString& heading, QBoxLayout* column)
-    : heading_(new QLabel(heading)), inside_(new QVBoxLayout(this)), head_(new QHBoxLayout) {
+    : heading_(new QLabel(heading)), inside_(new QVBoxLayout(this)) {
   setObjectName("lesson_card");
   setAccessibleName(heading);
   inside_->setContentsMargins(kSpace12, kSpace8, kSpace12, kSpace12);
   inside_->setSpacing(kSpace8);
   setType(heading_, Type::body, true);
-  head_->addWidget(heading_, 1);
-  inside_->addLayout(head_);
+  inside_->addWidget(heading_);
   column->addWidget(this);
 }
 

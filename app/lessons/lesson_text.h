@@ -20,12 +20,11 @@ class LessonCard : public CardFrame {
  public:
   LessonCard(const QString& heading, QBoxLayout* column);
   QBoxLayout* inside() const { return inside_; }  // layout of the card; its first item is the heading
-  QBoxLayout* headRow() const { return head_; }   // row of the heading, for a mark at its right
   void setActive(bool active);
 
  private:
   QLabel* heading_;
-  QBoxLayout *inside_, *head_;
+  QBoxLayout* inside_;
 };
 
 }  // namespace moescope

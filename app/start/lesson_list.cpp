@@ -185,7 +185,7 @@ LessonList::LessonList(Form form, QWidget* parent) : QWidget(parent), form_(form
     auto* column = plainColumn(nullptr);
     auto* card = new LessonCard(QString::fromStdString(name), column);
     card->inside()->setContentsMargins(kSpace4, kSpace8, kSpace4, kSpace8);
-    card->headRow()->setContentsMargins(kSpace8, 0, kSpace8, 0);
+    card->inside()->itemAt(0)->widget()->setContentsMargins(kSpace8, 0, kSpace8, 0);
     card->inside()->setSpacing(form == Form::whole ? kSpace4 : 0);
     groups_->addLayout(column, 1);
     int number = 0;

@@ -314,7 +314,7 @@ LayerGain layer_gain_of_load(const std::string& name, const std::vector<std::uin
   const MeasuredLayer& like = first_layer_of(model, name);
   return modelled(model, like,
                   route_by_load(stretch_load(load, like.shape.n_experts), tokens_of(model, like), like.shape.top_k),
-                  "the load of the layer that you look at");
+                  "this load");
 }
 
 LayerGains layer_gains(const std::string& name) {
@@ -330,7 +330,7 @@ LayerGains layer_gains(const std::string& name) {
     gains.measured.push_back(
         {standard.routing.label, standard.routing.copies_per_token_deep_ep, standard.routing.rank_max_over_mean,
          standard.measured_layer_ms / deep_ep.measured_layer_ms, gain(standard.predicted, deep_ep.predicted),
-         deep_ep.measured_layer_ms, deep_ep.predicted.layer_ms()});
+         deep_ep.measured_layer_ms, deep_ep.predicted.layer_ms(), standard.measured_comm_ms, deep_ep.measured_comm_ms});
   }
   const int top_k = like.shape.top_k, experts = like.shape.n_experts;
   const std::int64_t tokens = tokens_of(model, like);

@@ -17,6 +17,7 @@
 //   rest: permuting and un-permuting move their bytes at memory bandwidth; for DeepEP, plus the layout kernel.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -71,6 +72,7 @@ struct LayerGain {
   double copies, rank_max_over_mean;
   double measured, modelled;        // standard / DeepEP time of the layer; `measured` is NaN if only modelled
   double measured_ms, modelled_ms;  // time of the DeepEP layer
+  double comm_ms = NAN, deep_ep_comm_ms = NAN;  // measured communication of the layer
 };
 
 struct LayerGains {

@@ -263,7 +263,7 @@ class LessonParser {
       case LessonTask::Kind::start:
         return "Start the run of this step";
       case LessonTask::Kind::run_until:
-        return fmt::format("Train to step {}", task.until);
+        return fmt::format("Train until {} steps are done", task.until);
       case LessonTask::Kind::set:
         if (task.run == kAllRuns) return "All runs: set " + settings;
         return std::string("Run ") + static_cast<char>('A' + task.run) + ": set " + settings;

@@ -1,11 +1,14 @@
 #include "widgets/cluster/deepep_gain_panel.h"
 
+#include <QHeaderView>
 #include <algorithm>
 #include <cmath>
 #include <span>
 #include <utility>
 
+#include "widgets/look/layouts.h"
 #include "widgets/panel/metric_text.h"
+#include "widgets/panel/table_text.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {
@@ -19,7 +22,9 @@ DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
     : Panel(selection, "DeepEP gain on measured layers", Provenance::measured_elsewhere, parent) {
   showAnswers();
   shape_ = makeChoice({QStringLiteral("671B"), QStringLiteral("16B")}, "Shape of the layer");
-  axis_ = makeChoice({"by copies per token", "by imbalance", "time by imbalance"}, "Axes");
+  axis_ = makeChoice(
+      {"by copies per token", "by imbalance", "time by imbalance", "times of round-robin", "times of all routings"},
+      "Axes");
   addControl(shape_);
   addControl(axis_);
   plot_ = new XyPlot(this);
@@ -30,6 +35,15 @@ DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
   pause_.setInterval(kBetweenPointsMs);
   connect(&pause_, &QTimer::timeout, plot_, &PlotFrame::markDirty);
   addBody(plot_);
+  times_ = new FigureTable({"routing", "copies\nper token", "fullest rank\n/ mean", "gain,\nmeasured",
+                            "gain,\nmodelled", "DeepEP,\nmeasured", "DeepEP,\nmodelled", "standard,\nmeasured",
+                            "comm.,\nstandard", "comm.,\nDeepEP"});
+  times_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::ResizeToContents);
+  times_->setAccessibleName(title());
+  times_->hide();
+  auto* over_plot = plainColumn(plot_);
+  over_plot->setContentsMargins(1, 1, 1, 1);  // the plot, which asks for the answer, is still painted
+  over_plot->addWidget(times_);
 }
 
 void DeepEPGainPanel::refill() {
@@ -69,8 +83,24 @@ void DeepEPGainPanel::ask() {
       });
 }
 
+// Shows the measurements, and the modelled row of this router.
+void DeepEPGainPanel::fillTimes() {
+  times_->setVisible(axes() >= round_robin);
+  times_->setRowCount(0);
+  const ValueTable values = table();
+  const std::size_t measured = axes() == round_robin ? 1 : answer_->gains.measured.size();
+  for (std::size_t row = 0; row < values.rows(); ++row) {
+    if (row >= measured && (axes() == round_robin || !answer_->live || row + 1 < values.rows())) continue;
+    times_->insertRow(times_->rowCount());
+    for (int column = 0; column < times_->columnCount(); ++column)
+      times_->setFigure(times_->rowCount() - 1, column,
+                        {valueText(values.columns()[column + 1], values.row(row)[column + 1])});
+  }
+}
+
 void DeepEPGainPanel::draw() {
-  const bool by_copies = axis_->currentIndex() == 0, is_time = axis_->currentIndex() == 2;
+  fillTimes();
+  const bool by_copies = axes() == Axes::by_copies, is_time = axes() == time;
   const auto modelled = [is_time](const LayerGain& g) { return is_time ? g.modelled_ms : g.modelled; };
   const auto x = [by_copies](const LayerGain& g) { return by_copies ? g.copies : g.rank_max_over_mean; };
   XyPlot::Series measured{"measured, 8 H200s", 0, XyPlot::Mark::disc, Qt::NoPen, {}};
@@ -107,7 +137,7 @@ QString DeepEPGainPanel::status() const {
 }
 
 Panel::Answer DeepEPGainPanel::answer() const {
-  if (!answer_ || answer_->gains.measured.empty()) return {};
+  if (!answer_ || answer_->gains.measured.empty() || axes() == time || axes() == round_robin) return {};
   const auto [smallest, largest] = std::ranges::minmax(answer_->gains.measured, {}, &LayerGain::measured);
   const QString range = QString("A layer is %1 to %2 \u00d7 as fast")
                             .arg(QString::number(smallest.measured, 'f', 2), QString::number(largest.measured, 'f', 2));
@@ -125,12 +155,16 @@ ValueTable DeepEPGainPanel::table() const {
                     {"measured elsewhere, standard / DeepEP", "", 3},
                     {"modelled, standard / DeepEP", "", 3},
                     {"measured elsewhere, DeepEP layer", "ms", 3},
-                    {"modelled, DeepEP layer", "ms", 3}});
+                    {"modelled, DeepEP layer", "ms", 3},
+                    {"measured elsewhere, standard layer", "ms", 3},
+                    {"measured elsewhere, standard communication", "ms", 3},
+                    {"measured elsewhere, DeepEP communication", "ms", 3}});
   if (!answer_) return table;
   const auto add = [&](const std::string& kind, std::span<const LayerGain> gains) {
     for (const LayerGain& gain : gains)
       table.add(kind, gain.name, gain.copies, gain.rank_max_over_mean, unless_nan(gain.measured), gain.modelled,
-                unless_nan(gain.measured_ms), gain.modelled_ms);
+                unless_nan(gain.measured_ms), gain.modelled_ms, unless_nan(gain.measured * gain.measured_ms),
+                unless_nan(gain.comm_ms), unless_nan(gain.deep_ep_comm_ms));
   };
   add("measured elsewhere", answer_->gains.measured);
   add("modelled, groups", answer_->gains.by_groups);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/cluster/layer_model.h"
+#include "widgets/panel/figure_table.h"
 #include "widgets/panel/latest_worker.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/xy_plot.h"
@@ -39,8 +40,13 @@ class DeepEPGainPanel : public Panel {
   void refill();
   void ask();
   void draw();
+  void fillTimes();
+
+  enum Axes { by_copies, by_imbalance, time, round_robin, all_routings };  // entries of axis_
+  Axes axes() const { return static_cast<Axes>(axis_->currentIndex()); }
 
   XyPlot* plot_;
+  FigureTable* times_;  // covers the plot for the last two entries
   QComboBox *shape_, *axis_;
   Question question_;
   std::optional<Answer> answer_;

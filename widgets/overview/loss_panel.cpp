@@ -142,6 +142,8 @@ Panel::Answer LossPanel::answer() const {
   const QString letter = runLetter(*selection_, selection_->run());
   if (shownMetric() != Metric::ce_loss || run_origin(history->info()) == RunOrigin::checkpoint) {
     QString at = selection_->rangeText({selection_->step(), selection_->step()});
+    if (shownMetric() == Metric::gradient_snr_db)  // measured at few steps; the value is of the newest of them
+      at = QString::fromStdString(explain_figure(*history, target(metric_info(shownMetric()))).place);
     at = is_alone ? at.left(1).toUpper() + at.mid(1) : letter + QStringLiteral(", ") + at;
     const QString text = QString("%1: %2").arg(at, value_text);
     if (smoothing() <= 0 || shownMetric() == Metric::gradient_snr_db ||
@@ -193,6 +195,13 @@ void LossPanel::refill() {
 ValueTable LossPanel::table() const {
   plot_->refill();  // fills in the present values, which may not have been painted yet
   return plot_->table();
+}
+
+// The curves are of the whole run.
+FigureTarget LossPanel::target(const MetricInfo& info) const {
+  FigureTarget target = Panel::target(info);
+  target.layer = kWholeRun;
+  return target;
 }
 
 QString LossPanel::explain() const {

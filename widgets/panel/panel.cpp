@@ -204,15 +204,17 @@ void Panel::buildHeader() {
   explain_button_ = headerButton(QStringLiteral("?"), QString("Explain %1").arg(title_), header_);
   explain_button_->setToolTip("Explanation of this panel: formulas, how to read it, sources");
   connect(explain_button_, &QToolButton::clicked, this, [this] {
-    openCard(explain_button_->mapToGlobal(explain_button_->rect().bottomLeft()), title_, [this] { return explain(); });
+    openCard(explain_button_->mapToGlobal(explain_button_->rect().bottomLeft()), title_label_->text(),
+             [this] { return explain(); });
   });
   row_->addWidget(explain_button_);
   followFont(header_, [this] { header_->setFixedHeight(withType(kPanelHeaderHeight, header_->fontMetrics())); });
 }
 
 void Panel::setHeading(const QString& heading) {
-  if (title_label_->text() == heading) return;
-  title_label_->setText(heading);
+  const QString text = property("of_run").toString() + heading;
+  if (title_label_->text() == text) return;
+  title_label_->setText(text);
   arrangeControls();
 }
 
@@ -261,7 +263,7 @@ void Panel::explainAt(QPoint position) {
   openCard(position, QString::fromUtf8(figure->key.info().name), [this, at_cursor, figure = *figure]() mutable {
     const History* history = selection_->history();
     if (at_cursor) figure.step = selection_->step();
-    return history ? figureCard(explain_figure(*history, figure)) : QString();
+    return history ? cardOf(explain_figure(*history, figure)) : QString();
   });
 }
 
@@ -308,6 +310,12 @@ QString Panel::metricCard(const MetricInfo& info) const {
     figure_target.layer = kWholeRun;
     figure = explain_figure(*history, figure_target);
   }
+  return cardOf(std::move(figure));
+}
+
+QString Panel::cardOf(Explanation figure) const {
+  if (selection_->histories().size() > 1 && !figure.place.empty())
+    figure.place = "run " + runLetter(*selection_, selection_->run()).toStdString() + ", " + figure.place;
   return figureCard(figure);
 }
 

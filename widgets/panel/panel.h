@@ -82,6 +82,7 @@ class Panel : public QWidget {
   QString explanation(const QStringList& values = {}) const;
   // A card with the present values. Inside panels it hides the function metricCard() of explain_card.h.
   QString metricCard(const MetricInfo& info) const;
+  QString cardOf(Explanation figure) const;  // names the run if several are open
   // The kind of the shown numbers; for panels of a run it depends on the run. nullopt if there are no numbers yet.
   virtual std::optional<Provenance> kind() const;
   // One line for the header, read while painting: "step 1,234, held", "1 of 4 steps kept".

@@ -59,6 +59,7 @@ float LineSeries::valueAt(std::int64_t step) const {
 }
 
 float LineSeries::smoothedAt(std::int64_t step) const {
+  step = std::min(step, history->steps().last);  // the run may be shorter than the selected one
   const float value = valueAt(step);
   if (smoothing <= 0 || !std::isfinite(value)) return value;
   const StepRange around{std::max(history->steps().first, step - smoothing / 2),
