@@ -601,8 +601,11 @@ class LessonTest : public QObject {
       const QList<QLabel*> labels = dock->widget()->findChildren<QLabel*>();
       return std::ranges::any_of(labels, [&](const QLabel* label) { return label->text() == heading; });
     };
-    QTRY_VERIFY_WITH_TIMEOUT(is_named("A: right") && is_named("B: wrong"), kLessonWaitMs);  // once its runs are shown
+    QTRY_VERIFY_WITH_TIMEOUT(is_named("A updated: Expert bias over time"), kLessonWaitMs);  // once its runs are shown
+    QVERIFY(is_named("B never-updated: Expert bias over time"));
     QCOMPARE(dock->widget()->findChildren<ExpertBiasOverTimePanel*>().size(), 2);
+    dock = open.window.findChild<QDockWidget*>("dock_router_load_over_time");
+    QCOMPARE(dock->widget()->findChildren<ExpertLoadPanel*>().size(), 2);  // every panel of the step that can be
   }
 
   void resettingAStepTakesItsRunsBack() {

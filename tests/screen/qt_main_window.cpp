@@ -424,9 +424,9 @@ class MainWindowTest : public QObject {
     window.runControl()->start(nano(), RunControl::Start::paused);
     QVERIFY(says("Building the model... "));
     QTRY_VERIFY_WITH_TIMEOUT(window.session()->isLive(), kWaitMs);
-    QTRY_VERIFY(says("Paused at step 0"));
+    QTRY_VERIFY(says("Paused after 0 steps"));
     window.runControl()->runUntil(3);
-    QTRY_VERIFY_WITH_TIMEOUT(says("Paused at step 3"), kWaitMs);
+    QTRY_VERIFY_WITH_TIMEOUT(says("Paused after 3 steps"), kWaitMs);
   }
 
   // An item without room is hidden as a whole, the recording first.
