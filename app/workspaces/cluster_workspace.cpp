@@ -11,21 +11,20 @@
 namespace moescope {
 namespace {
 
-constexpr int kTableHeight = 260;  // of the panel that shows all rows of its table
+constexpr int kTableHeight = 304;  // of the panel that shows all rows of its table
 
 }  // namespace
 
 ClusterWorkspace::ClusterWorkspace(Selection* selection, QWidget* parent)
     : Workspace(selection, "Cluster", parent), step_time_panel_(new TimeOfAStepPanel(selection)) {
   step_time_ = addDock(step_time_panel_, "dock_cluster_step_time");
-  live_cost_ = addDock(new ThisImbalancePanel(selection_), "dock_cluster_live_cost");
+  auto* imbalance = new ThisImbalancePanel(selection_);
+  live_cost_ = addDock(imbalance, "dock_cluster_live_cost");
   layers_ = addDock(new DeepEPGainPanel(selection_), "dock_cluster_layers");
   auto* verdict = new VerdictLine(this);
   addOverPanels(verdict);
-  connect(step_time_panel_, &TimeOfAStepPanel::answerChanged, verdict, [this, verdict] {
-    const QString sentence = step_time_panel_->verdict();
-    verdict->setVerdict(sentence.isEmpty() ? QStringList() : QStringList{sentence}, {step_time_panel_->about()});
-  });
+  connect(imbalance, &ThisImbalancePanel::answerChanged, verdict,
+          [verdict, imbalance] { verdict->setVerdict(imbalance->headline(), imbalance->about()); });
   setEssential({step_time_, layers_});
   setLeastRow(250);  // two rows fit in a window of 1024 x 700
   arrange();

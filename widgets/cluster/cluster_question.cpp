@@ -11,6 +11,7 @@ namespace moescope {
 namespace {
 
 constexpr int kRanksPerNode = 8;
+constexpr double kZipfExponent = 0.6;
 constexpr std::int64_t kTokens = 65536;  // enough that sampling changes max/mean of 32 ranks by less than 1 %
 
 std::vector<std::int32_t> route(const ClusterQuestion& q, const ModelShape& shape) {
@@ -32,7 +33,7 @@ std::vector<std::int32_t> route(const ClusterQuestion& q, const ModelShape& shap
   if (q.routing == AskedRouting::forced) pattern.rule = RoutingRule::round_robin;
   if (q.routing == AskedRouting::grouped) pattern.rule = RoutingRule::grouped;
   if (q.routing == AskedRouting::zipf) pattern.rule = RoutingRule::zipf;
-  pattern.zipf_exponent = q.zipf_exponent;
+  pattern.zipf_exponent = kZipfExponent;
   return route_by_pattern(pattern, kTokens, top_k, n_experts);
 }
 
@@ -54,8 +55,6 @@ void fill(const ClusterQuestion& q, ClusterAnswer& a) {
   config.mxfp8 = q.mxfp8;
   config.all_to_all = q.all_to_all;
   config.payload = q.payload;
-  config.recompute = q.recompute;
-  config.overlap = q.overlap;
   const bool large = q.model == "671B";
   config.tp = config.pp = config.virtual_stages = large ? 2 : 1;
   config.microbatches = large ? 64 : 1;

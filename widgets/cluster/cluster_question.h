@@ -26,10 +26,7 @@ struct ClusterQuestion {
   int latent_part = 1;  // experts get rows of dim / latent_part values (core/model/moe/moe_layer.h)
   int ep = 32;
   AskedRouting routing = AskedRouting::forced;
-  double zipf_exponent = 0.6;
   AskedPlacement placement = AskedPlacement::contiguous;
-  Recompute recompute = Recompute::full;
-  double overlap = 0;
   std::vector<std::uint32_t> live_load;  // tokens_per_expert of a layer of the open run, if is_live(routing)
   bool operator==(const ClusterQuestion&) const = default;
 };

@@ -1,5 +1,5 @@
-// Cost of the open run's imbalance to DeepSeek-V3 671B on 256 B200s, by degree of expert parallelism, and the effect of
-// remedies.
+// Cost of the open run's imbalance to DeepSeek-V3 671B on 256 B200s, against an even load, by degree of expert
+// parallelism, and the effect of remedies.
 #pragma once
 
 #include <QLabel>
@@ -16,12 +16,16 @@ class ThisImbalancePanel : public Panel {
   Q_OBJECT
 
  public:
-  // Columns of the table: no remedy, node-limited, balanced placement, MXFP8 payload, all three remedies.
-  static constexpr int kVariants = kLiveVariants;
-
   explicit ThisImbalancePanel(Selection* selection, QWidget* parent = nullptr);
   ValueTable table() const override;
   QString explain() const override;
+  // "The imbalance of this run costs 41 % of the throughput at EP 32 (modelled)", and of which layer and cluster this
+  // is, from long to short; empty if no run with loads is open.
+  QStringList headline() const;
+  QStringList about() const;
+
+ signals:
+  void answerChanged();
 
  protected:
   QString status() const override;
@@ -29,17 +33,27 @@ class ThisImbalancePanel : public Panel {
   void showEvent(QShowEvent* event) override;
 
  private:
+  static constexpr int kVariants = kLiveVariants;
   struct Asked {
     std::vector<std::uint32_t> load;
     std::int64_t step = -1;
     int layer = -1;
-    QString units;  // matrix units of the run's GEMMs; empty: not named in its log
+    QString place;           // "layer 1, the fullest of 8"
+    bool is_forced = false;  // balance is forced
     bool operator==(const Asked&) const = default;
   };
   void renew();
-  void show(std::vector<LiveCost> costs, const Asked& question);
+  struct Costs {
+    std::vector<LiveCost> even;  // of a perfectly even load, one for each EP degree
+    std::vector<LiveCost> load;  // of live_cases(), kVariants for each EP degree
+  };
+  struct AnsweredCosts {
+    const LiveCost &even, &load, &all_remedies;
+  };
+  void show(Costs costs, const Asked& question);
   void say(const QString& notice);  // shows a notice in place of the table
-  void fillRow(int row);
+  AnsweredCosts answered() const;
+  void fillColumn(int column);
   QString tipOf(const LiveCost& cost) const;
   QStringList noteForms() const;
 
@@ -49,8 +63,7 @@ class ThisImbalancePanel : public Panel {
   QTimer pause_;  // pause before the next load, since a run in training has a new load at every step
   bool computing_ = false;
   Asked question_, shown_;
-  std::vector<LiveCost> costs_;
-  LiveCost even_;  // of a perfectly even load, for the answer  // costs of live_cases(), a row for each EP degree
+  Costs costs_;
   LatestWorker worker_;
 };
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "core/cluster/step_model.h"
-#include "core/numerics/processor.h"
 #include "widgets/cluster/layer_lanes.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -20,9 +19,7 @@ namespace {
 
 using Fill = BandBars::Fill;
 constexpr int kComputeColor = 0, kCommunicationColor = BandBars::kStrong, kRestColor = BandBars::kPlain;
-constexpr int kOverlaps[] = {0, 25, 50, 75, 100};  // per cent
-constexpr double kNoChange = 0.005;                // share of a step; smaller differences are not named
-constexpr int kBetweenLoadsMs = 1000;              // pause between the loads of two steps of a training
+constexpr int kBetweenLoadsMs = 1000;  // pause between the loads of two steps of a training
 
 bool isCommunication(const StepPart& part) {
   const std::string_view name = part.name;
@@ -77,20 +74,23 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
   lanes_ = new LayerLanes(this);
   for (PlotFrame* plot : std::initializer_list<PlotFrame*>{plot_, lanes_}) plot->refill = [this] { refill(); };
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, this, [this] {
-      if (is_live(static_cast<AskedRouting>(routing_->currentIndex()))) markDirty();
-    });
+    connect(selection_, signal, this, &TimeOfAStepPanel::followRun);
   pause_.setSingleShot(true);
   pause_.setInterval(kBetweenLoadsMs);
   connect(&pause_, &QTimer::timeout, this, &TimeOfAStepPanel::markDirty);
   buildViews();
   addNote()->setTexts(failureForms());
+  followRun();
   chosen();
-  for (QComboBox* box :
-       {view_, model_, hardware_, recipe_, way_, payload_, latent_, ep_, routing_, placement_, recompute_, overlap_})
+  for (QComboBox* box : {view_, model_, hardware_, recipe_, way_, payload_, latent_, ep_, placement_})
     keepState(box->accessibleName(), box);
   keepState(
-      "zipf", [this] { return zipf_->value(); }, [this](const QVariant& state) { zipf_->setValue(state.toDouble()); });
+      "routing", [this] { return routing_is_chosen_ ? QVariant(routing_->currentIndex()) : QVariant(); },
+      [this](const QVariant& state) {
+        routing_is_chosen_ = state.isValid();
+        if (routing_is_chosen_) routing_->setCurrentIndex(state.toInt());
+        followRun();
+      });
 }
 
 FittedLabel* TimeOfAStepPanel::addNote() {
@@ -143,94 +143,73 @@ void TimeOfAStepPanel::buildChoices() {
   auto* fields = new QWidget(this);
   auto* row = new FlowRow(fields);
   QStringList models, profiles;
-  for (const ModelShape& shape : model_shapes()) models << QString::fromStdString(shape.name);
-  for (const HardwareProfile& profile : hardware_profiles()) profiles << QString::fromStdString(profile.name);
+  for (const ModelShape& shape : model_shapes()) models << "model " + QString::fromStdString(shape.name);
+  for (const HardwareProfile& profile : hardware_profiles()) profiles << QString::fromStdString(profile.name) + " GPUs";
   model_ = addChoice(row, "Model", models, "published shape, on 256 GPUs");
   hardware_ = addChoice(row, "GPU", profiles, "hardware profile (assets/hardware)");
   recipe_ =
       addChoice(row, "Experts", {"BF16 experts", "MXFP8 experts"}, "format of the grouped GEMMs of the routed experts");
-  way_ = addChoice(row, "All-to-all", {"standard", "DeepEP"}, "kind of all-to-all");
+  way_ = addChoice(row, "All-to-all", {"standard all-to-all", "DeepEP all-to-all"}, "kind of all-to-all");
   payload_ = addChoice(row, "Token format", {"BF16 tokens", "FP8 tokens", "MXFP8 tokens"},
                        "format of the rows in the all-to-all");
   ep_ = addChoice(row, "EP degree", {"EP 8", "EP 16", "EP 32", "EP 64", "EP 128", "EP 256"},
                   "expert-parallel ranks, in nodes of 8");
   buildRouting(row);
-  buildOptions();
-  addBody(fields, 0);
-  // All other choices begin with their first item.
-  const ClusterQuestion usual;
-  model_->setCurrentIndex(model_->findText(QString::fromStdString(usual.model), Qt::MatchFixedString));
-  hardware_->setCurrentIndex(hardware_->findText(QString::fromStdString(usual.hardware), Qt::MatchFixedString));
-  recipe_->setCurrentIndex(usual.mxfp8);
-  way_->setCurrentIndex(static_cast<int>(usual.all_to_all));
-  ep_->setCurrentText(QString("EP %1").arg(usual.ep));
-  recompute_->setCurrentIndex(static_cast<int>(usual.recompute));
-}
-
-// Adds the options that are rarely changed; the note lists the options that differ from their defaults.
-void TimeOfAStepPanel::buildOptions() {
   latent_ = addChoice(nullptr, "Row width", {"rows of D", "rows of D/2", "rows of D/4"},
                       "values of a dispatched row\n"
                       "D: the model's width, as in DeepSeek-V3\n"
                       "D/2, D/4: latent experts as in Kimi K3 and Nemotron 3 Super: bytes, expert weights and\n"
                       "expert FLOPs shrink; two projections per token and layer are added to the other GEMMs");
-  recompute_ = addChoice(nullptr, "Recompute", {"no recompute", "selective recompute", "full recompute"},
-                         "selective keeps the results of the all-to-all");
-  overlap_ =
-      addChoice(nullptr, "Overlap", {}, "share of the all-to-all hidden behind compute; the published runs have none");
-  for (const int percent : kOverlaps)
-    overlap_->addItem(percent == 0 ? QString("no overlap") : QString("%1 % overlap").arg(percent), percent);
-}
-
-QString TimeOfAStepPanel::unusualOptions() const {
-  const ClusterQuestion usual, chosen = question();
-  QStringList unusual;
-  if (chosen.latent_part != usual.latent_part) unusual << latent_->currentText();
-  if (chosen.recompute != usual.recompute) unusual << recompute_->currentText();
-  if (chosen.overlap != usual.overlap) unusual << overlap_->currentText();
-  return unusual.isEmpty() ? QString() : QString("With %1. ").arg(unusual.join(QStringLiteral(", ")));
+  addBody(fields, 0);
+  // All other choices begin with their first item.
+  const ClusterQuestion usual;
+  model_->setCurrentText("model " + QString::fromStdString(usual.model));
+  hardware_->setCurrentText(QString::fromStdString(usual.hardware).toUpper() + " GPUs");
+  recipe_->setCurrentIndex(usual.mxfp8);
+  way_->setCurrentIndex(static_cast<int>(usual.all_to_all));
+  ep_->setCurrentText(QString("EP %1").arg(usual.ep));
 }
 
 void TimeOfAStepPanel::buildRouting(QLayout* row) {
   routing_ = addChoice(row, "Routing",
-                       {"forced routing", "uniform routing", "grouped routing", "Zipf routing", "this router",
+                       {"forced balance", "uniform routing", "grouped routing", "Zipf 0.6 routing", "this router",
                         "this router, node-limited"},
                        "which experts tokens choose\n"
-                       "forced: round-robin, as in the published runs\n"
+                       "forced balance: round-robin, the baseline of the published runs\n"
                        "uniform: all experts equally likely\n"
                        "grouped: 4 of 8 groups\n"
                        "Zipf: experts of unequal popularity\n"
                        "this router: the load of the chosen layer and step, stretched to the model's experts\n"
                        "node-limited: its tokens stay within 4 of 8 groups");
-  zipf_ = new QDoubleSpinBox(this);
-  zipf_->setRange(0, 2);
-  zipf_->setSingleStep(0.1);
-  zipf_->setValue(ClusterQuestion().zipf_exponent);
-  zipf_->setPrefix("exponent ");
-  zipf_->setAccessibleName("Zipf exponent");
-  zipf_->hide();
-  row->addWidget(zipf_);
-  connect(zipf_, &QDoubleSpinBox::valueChanged, this, [this] { chosen(); });
+  connect(routing_, &QComboBox::activated, this, [this] { routing_is_chosen_ = true; });
   placement_ = addChoice(row, "Placement", {"experts in order", "experts at random", "experts balanced"},
                          "which expert is on which rank\n"
                          "balanced: the experts with the highest load get replicas in one more slot per rank, then all "
                          "experts are packed");
 }
 
+// A run with forced balance has the routing of the published runs.
+void TimeOfAStepPanel::followRun() {
+  const auto frame = selection_->frame();
+  const RouterFrame* router = find_router(frame.get(), selection_->layer());
+  const bool has_load = router && !router->tokens_per_expert.empty() &&
+                        !selection_->history()->settings_at(frame->step)->holds(&RouterConfig::force_balance);
+  const auto usual = static_cast<int>(has_load ? AskedRouting::live : AskedRouting::forced);
+  if (!routing_is_chosen_ && routing_->currentIndex() != usual) return routing_->setCurrentIndex(usual);
+  if (is_live(static_cast<AskedRouting>(routing_->currentIndex()))) markDirty();
+}
+
 ClusterQuestion TimeOfAStepPanel::question() const {
   ClusterQuestion q;
-  q.model = model_->currentText().toStdString();
-  q.hardware = hardware_->currentText().toStdString();
+  q.model = model_->currentText().section(QLatin1Char(' '), 1).toStdString();
+  q.hardware = hardware_->currentText().section(QLatin1Char(' '), 0, 0).toStdString();
   q.mxfp8 = recipe_->currentIndex() == 1;
   q.all_to_all = static_cast<AllToAll>(way_->currentIndex());
   q.payload = static_cast<Payload>(payload_->currentIndex());
   q.latent_part = 1 << latent_->currentIndex();
   q.ep = ep_->currentText().section(QLatin1Char(' '), 1).toInt();
   q.routing = static_cast<AskedRouting>(routing_->currentIndex());
-  q.zipf_exponent = zipf_->value();
   q.placement = static_cast<AskedPlacement>(placement_->currentIndex());
-  q.recompute = static_cast<Recompute>(recompute_->currentIndex());
-  q.overlap = overlap_->currentData().toInt() / 100.0;
   if (!is_live(q.routing)) return q;
   const auto frame = selection_->frame();
   if (const RouterFrame* router = find_router(frame.get(), selection_->layer()))
@@ -239,9 +218,7 @@ ClusterQuestion TimeOfAStepPanel::question() const {
 }
 
 void TimeOfAStepPanel::chosen() {
-  if (!note_) return;  // the panel is still being built
-  zipf_->setVisible(routing_->currentIndex() == static_cast<int>(AskedRouting::zipf));
-  markDirty();
+  if (note_) markDirty();  // otherwise the panel is still being built
 }
 
 void TimeOfAStepPanel::refill() {
@@ -276,7 +253,8 @@ void TimeOfAStepPanel::show(const ClusterAnswer& answer, const ClusterAnswer& ot
   std::vector<BandBars::Row> rows;
   for (const StepPart& part : answer.time.parts) {
     const QStringList figures{formatValue(part.ms, 3) + QString(" ms"),
-                              formatPercent(part.ms / answer.time.ms_per_token), provenance_name(part.kind)};
+                              formatPercent(part.ms / answer.time.ms_per_token),
+                              part.kind == Provenance::modelled ? QString() : QString(provenance_name(part.kind))};
     const Fill fill = part.fitted.empty() ? Fill::solid : Fill::hatched;
     rows.push_back(
         {part.name, {{part.ms, colorOf(part), fill}}, std::nan(""), std::nan(""), figures.join(QLatin1Char('\t'))});
@@ -287,17 +265,16 @@ void TimeOfAStepPanel::show(const ClusterAnswer& answer, const ClusterAnswer& ot
   lanes_->setAnswer(answer);
   export_->setVisible(lanes_->hasTimeline());
   update();  // repaints the answer as well
-  emit answerChanged();
 }
 
 QStringList TimeOfAStepPanel::noteForms() const {
   if (!answer_ || !answer_->problem.empty()) return {};
-  const QString network =
-      unusualOptions() + QString("Network %1 per token").arg(formatBytes(answer_->time.network_bytes));
+  const QString network = (latent_->currentIndex() ? "With " + latent_->currentText() + ". " : QString()) +
+                          QString("Network %1 per token").arg(formatBytes(answer_->time.network_bytes));
   const QString bytes = network + QString(", NVLink %1 (counted)").arg(formatBytes(answer_->time.nvlink_bytes));
   const QString fullest = bytes + QString("; fullest rank %1 \u00d7 the mean")
                                       .arg(formatValue(answer_->config.traffic.expert_rows_max_over_mean, 3));
-  return {fullest + QString("; some numbers are fitted") + unitsOfRun(), fullest, bytes, network};
+  return {fullest + QString("; some numbers are fitted"), fullest, bytes, network};
 }
 
 Panel::Answer TimeOfAStepPanel::answer() const {
@@ -309,32 +286,12 @@ Panel::Answer TimeOfAStepPanel::answer() const {
   const QString band =
       speed + QString(", between %1 and %2")
                   .arg(formatCount(std::round(answer_->band.low)), formatCount(std::round(answer_->band.high)));
-  return {question, {band + QString("; %1 ms per token").arg(formatValue(answer_->time.ms_per_token, 3)), band, speed}};
-}
-
-QString TimeOfAStepPanel::about() const {
-  return QStringList{model_->currentText(), hardware_->currentText(), ep_->currentText(), recipe_->currentText(),
-                     routing_->currentText()}
-      .join(QStringLiteral(", "));
-}
-
-QString TimeOfAStepPanel::verdict() const {
-  if (!answer_ || !other_way_ || !answer_->problem.empty() || !other_way_->problem.empty()) return {};
-  const bool deep_ep = answer_->config.all_to_all == AllToAll::deep_ep;
-  const double with = (deep_ep ? *answer_ : *other_way_).time.ms_per_token;
-  const double without = (deep_ep ? *other_way_ : *answer_).time.ms_per_token, change = with / without - 1;
-  if (std::abs(change) < kNoChange) return QString("DeepEP does not change the step time (modelled)");
-  const QString by = formatPercent(std::abs(change));
-  return (change < 0 ? QString("DeepEP shortens the step by %1 (modelled)")
-                     : QString("DeepEP lengthens the step by %1 (modelled)"))
-      .arg(by);
-}
-
-// If the load is the load of the open run, returns the matrix units of that run, as its recording names them.
-QString TimeOfAStepPanel::unitsOfRun() const {
-  if (!is_live(question_->routing) || !selection_->history()) return {};
-  const std::string units = multiplied_by(selection_->history()->info().kernels);
-  return units.empty() ? QString() : QString("; the run's GEMMs: %1").arg(QString::fromStdString(units));
+  const QString time = band + QString("; %1 ms per token").arg(formatValue(answer_->time.ms_per_token, 3));
+  if (!other_way_ || !other_way_->problem.empty()) return {question, {time, band, speed}};
+  const QString other_way = time + QString("; with %1 %2 tokens/s")
+                                       .arg(way_->itemText(1 - way_->currentIndex()),
+                                            formatCount(std::round(other_way_->time.tokens_per_second)));
+  return {question, {other_way, time, band, speed}};
 }
 
 QString TimeOfAStepPanel::status() const {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <QComboBox>
-#include <QDoubleSpinBox>
 #include <QTimer>
 #include <optional>
 
@@ -27,12 +26,8 @@ class TimeOfAStepPanel : public Panel {
 
   LayerLanes* lanes() const { return lanes_; }
   const std::optional<ClusterAnswer>& answered() const { return answer_; }
-  // "DeepEP shortens the step by 12 % (modelled)"; empty if there is no answer yet, or no answer is possible.
-  QString verdict() const;
-  QString about() const;  // the configuration in a few words
 
  signals:
-  void answerChanged();
   void exportRequested();  // the timeline of the layer is to be saved
 
  protected:
@@ -48,22 +43,19 @@ class TimeOfAStepPanel : public Panel {
   void markDirty();
   void buildChoices();
   void buildRouting(QLayout* row);
-  void buildOptions();
-  QString unusualOptions() const;
+  void followRun();  // chooses "this router" if the run has loads, until the user has chosen a routing
   void chosen();
   void refill();
   void ask();
   void show(const ClusterAnswer& answer, const ClusterAnswer& other_way);
   QStringList noteForms() const;
-  QString unitsOfRun() const;
 
   BandBars* plot_;
   LayerLanes* lanes_;
   QAction* export_;
   FittedLabel* note_ = nullptr;  // nullptr while the panel is being built
-  QComboBox *view_, *model_, *hardware_, *recipe_, *way_, *payload_, *latent_, *ep_, *routing_, *placement_,
-      *recompute_, *overlap_;
-  QDoubleSpinBox* zipf_;
+  QComboBox *view_, *model_, *hardware_, *recipe_, *way_, *payload_, *latent_, *ep_, *routing_, *placement_;
+  bool routing_is_chosen_ = false;  // by the user
   std::optional<ClusterQuestion> question_;
   std::optional<ClusterAnswer> answer_, other_way_;  // answer, and answer with the other kind of all-to-all
   QTimer pause_;  // pause before the next load, since a run in training has a new load at every step

@@ -57,6 +57,15 @@ void FigureTable::setFigure(int row, int column, const QStringList& forms, const
   setItem(row, column, item);
 }
 
+void FigureTable::setName(int row, const QString& name, const QString& tip, bool strong) {
+  setFigure(row, 0, {name}, tip, strong);
+  item(row, 0)->setTextAlignment(Qt::AlignLeft | Qt::AlignVCenter);
+  horizontalHeader()->setSectionResizeMode(0, QHeaderView::Fixed);
+  horizontalHeaderItem(0)->setTextAlignment(Qt::AlignLeft | Qt::AlignBottom);
+  const int width = QFontMetrics(semibold(font())).horizontalAdvance(name) + 2 * kSpace8;
+  setColumnWidth(0, row == 0 ? width : std::max(columnWidth(0), width));
+}
+
 QString FigureTable::shownText(int row, int column) const {
   const auto text = [this](int row, int column, qsizetype form) {
     const QTableWidgetItem* at = item(row, column);

@@ -12,6 +12,8 @@ class FigureTable : public QTableWidget {
  public:
   explicit FigureTable(const QStringList& headers, QWidget* parent = nullptr);
   void setFigure(int row, int column, const QStringList& forms, const QString& tip = {}, bool strong = false);
+  // Sets the name of a row in the first column, which gets the width of the longest name.
+  void setName(int row, const QString& name, const QString& tip = {}, bool strong = false);
   QString shownText(int row, int column) const;
 };
 
