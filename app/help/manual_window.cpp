@@ -190,7 +190,7 @@ void openManualPage(QWidget* parent, const QString& path) {
   if (!manual) manual = new ManualWindow(parent->window());
   manual->show();
   manual->raise();
-  manual->showPage(QUrl::fromLocalFile(path));
+  manual->showPage(QUrl::fromLocalFile(QFileInfo(path).isAbsolute() ? path : manualPage(path)));
 }
 
 }  // namespace moescope

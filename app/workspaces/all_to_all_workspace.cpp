@@ -15,10 +15,7 @@ AllToAllWorkspace::AllToAllWorkspace(Selection* selection, QWidget* parent)
   setLeastRow(180);
   arrange();
   foldWithout(matrix_, copiesMissing);
-  foldWithout(placement_, [](const History& run) {
-    const QString loads = loadsMissing(run);
-    return loads.isEmpty() ? copiesMissing(run) : loads;
-  });
+  foldWithout(placement_, loadsMissing);
 }
 
 void AllToAllWorkspace::arrange() {

@@ -19,7 +19,7 @@ QString routersMissing(const History& run, bool (*has)(const RouterFrame&), cons
 
 QString copiesMissing(const History& run) {
   return routersMissing(
-      run, [](const RouterFrame& router) { return router.volume.ranks > 0; }, "copies between ranks");
+      run, [](const RouterFrame& router) { return router.volume.ranks > 0; }, "copies between ranks (\"volume\")");
 }
 
 QString loadsMissing(const History& run) {

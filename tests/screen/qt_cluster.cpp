@@ -1,5 +1,4 @@
 // The panels of Cluster and All-to-all: they show the numbers that core/ computes.
-#include <QDoubleSpinBox>
 #include <QTest>
 #include <cmath>
 #include <set>
@@ -14,6 +13,7 @@
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
+#include "widgets/all_to_all/expert_placement_panel.h"
 #include "widgets/all_to_all/rank_matrix.h"
 #include "widgets/all_to_all/saving_view.h"
 #include "widgets/cluster/deepep_gain_panel.h"
@@ -21,8 +21,6 @@
 #include "widgets/cluster/time_of_a_step_panel.h"
 
 using namespace moescope;
-
-namespace {}  // namespace
 
 class ClusterPanelsTest : public QObject {
   Q_OBJECT
@@ -41,7 +39,8 @@ class ClusterPanelsTest : public QObject {
   void fittedPartsAreHatched() {
     TimeOfAStepPanel panel(selection_.get());
     for (const bool mxfp8 : {false, true}) {
-      choose(&panel, "All-to-all", mxfp8 ? "DeepEP" : "standard");
+      choose(&panel, "Routing", "forced balance");
+      choose(&panel, "All-to-all", mxfp8 ? "DeepEP all-to-all" : "standard all-to-all");
       choose(&panel, "Experts", mxfp8 ? "MXFP8 experts" : "BF16 experts");
       show(&panel, {640, 360});
       const AllToAll all_to_all = mxfp8 ? AllToAll::deep_ep : AllToAll::standard;
@@ -78,7 +77,8 @@ class ClusterPanelsTest : public QObject {
 
   void aStepsPartsAreTheModels() {
     TimeOfAStepPanel panel(selection_.get());
-    choose(&panel, "All-to-all", "standard");
+    choose(&panel, "Routing", "forced balance");
+    choose(&panel, "All-to-all", "standard all-to-all");
     choose(&panel, "Experts", "BF16 experts");
     show(&panel, {640, 360});
     QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.all_to_all == AllToAll::standard, kWaitMs);
@@ -92,22 +92,38 @@ class ClusterPanelsTest : public QObject {
     QVERIFY(std::abs(sum - shown.time.ms_per_token) < 1e-9);
   }
 
-  // The verdict compares the same question with both kinds of all-to-all, whichever is chosen.
-  void theVerdictComparesBothKindsOfAllToAll() {
-    ClusterQuestion question;
-    question.all_to_all = AllToAll::standard;
-    const double standard = answer(question).time.ms_per_token;
-    question.all_to_all = AllToAll::deep_ep;
-    const double shorter = 1 - answer(question).time.ms_per_token / standard;
+  // The answer has the speed with the chosen all-to-all and with the other one.
+  void theAnswerHasBothKindsOfAllToAll() {
     TimeOfAStepPanel panel(selection_.get());
-    for (const char* method : {"DeepEP", "standard"}) {
-      choose(&panel, "All-to-all", method);
+    choose(&panel, "Routing", "forced balance");
+    ClusterQuestion question;
+    for (const AllToAll chosen : {AllToAll::deep_ep, AllToAll::standard}) {
+      const QString name = chosen == AllToAll::deep_ep ? "DeepEP all-to-all" : "standard all-to-all";
+      choose(&panel, "All-to-all", name);
       show(&panel, {640, 360});
-      const AllToAll shown = method == std::string("DeepEP") ? AllToAll::deep_ep : AllToAll::standard;
-      QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.all_to_all == shown, kWaitMs);
-      QCOMPARE(panel.verdict(),
-               QStringLiteral("DeepEP shortens the step by %1 (modelled)").arg(formatPercent(shorter)));
+      QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.all_to_all == chosen, kWaitMs);
+      question.all_to_all = chosen == AllToAll::deep_ep ? AllToAll::standard : AllToAll::deep_ep;
+      const double other = answer(question).time.tokens_per_second;
+      const QString ending = QString(" all-to-all %1 tokens/s").arg(formatCount(std::round(other)));
+      QVERIFY2(panel.answerText().endsWith(ending), qPrintable(panel.answerText()));
     }
+  }
+
+  // The routing is that of the run, until the user has chosen another one; without a run it is forced balance.
+  void theRoutingFollowsTheRun() {
+    Selection none;
+    TimeOfAStepPanel panel(&none);
+    const auto routing = [&] { return control<QComboBox>(&panel, "Routing")->currentText(); };
+    QCOMPARE(routing(), QString("forced balance"));
+    none.setHistories({run_->history()});
+    QCOMPARE(routing(), QString("this router"));
+    choose(&panel, "Routing", "uniform routing");
+    none.setHistories({});
+    none.setHistories({run_->history()});
+    QCOMPARE(routing(), QString("uniform routing"));
+    TimeOfAStepPanel next(selection_.get());
+    next.restoreState(panel.saveState());
+    QCOMPARE(control<QComboBox>(&next, "Routing")->currentText(), QString("uniform routing"));
   }
 
   // A table shows each number whole or in its short form, however narrow the panel is.
@@ -128,7 +144,7 @@ class ClusterPanelsTest : public QObject {
           const QString shown = table->shownText(row, column);
           const QStringList forms = table->item(row, column)->data(Qt::UserRole).toStringList();
           QVERIFY2(shown.isEmpty() || forms.contains(shown), qPrintable(shown));
-          QVERIFY(!shown.isEmpty() || width < 400);
+          QVERIFY(!shown.isEmpty() || width < 492);
           QVERIFY(QFontMetrics(table->font()).horizontalAdvance(shown) <= table->columnWidth(column));
           shortened |= forms.size() > 1 && shown == forms.last();
           if (forms.size() > 1 && !shown.isEmpty()) of_one_width << (shown == forms.last() ? "short" : "long");
@@ -139,18 +155,13 @@ class ClusterPanelsTest : public QObject {
     QVERIFY(shortened);
   }
 
-  // A field is shown only if it has an effect: the Zipf exponent only with Zipf routing.
-  void fieldsThatCannotMatterAreAway() {
+  // A note names the row width of the menu if it differs from the default.
+  void theNoteNamesLatentExperts() {
     TimeOfAStepPanel panel(selection_.get());
     show(&panel, {640, 360});
-    QVERIFY(!control<QDoubleSpinBox>(&panel, "Zipf exponent")->isVisible());
-    choose(&panel, "Routing", "Zipf routing");
-    QVERIFY(control<QDoubleSpinBox>(&panel, "Zipf exponent")->isVisible());
-    // A note names the settings of the menu that differ from the default.
-    choose(&panel, "Routing", "forced routing");
-    choose(&panel, "Overlap", "50 % overlap");
-    QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.overlap == 0.5, kWaitMs);
-    QVERIFY(panel.findChild<FittedLabel*>()->text().startsWith("With 50 % overlap. Network "));
+    choose(&panel, "Row width", "rows of D/2");
+    QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.shape.latent_dim > 0, kWaitMs);
+    QVERIFY(panel.findChild<FittedLabel*>()->text().startsWith("With rows of D/2. Network "));
   }
 
   void impossibleQuestionsHaveAProblem() {
@@ -191,53 +202,48 @@ class ClusterPanelsTest : public QObject {
     const StepConfig config = published_b200_config(true, AllToAll::deep_ep);
     const auto cases = live_cases(config);
     const ValueTable table = panel.table();
-    QCOMPARE(table.rows(), cases.size());
-    QCOMPARE(panel.findChild<QTableWidget*>()->rowCount(), static_cast<int>(possible_ep(config).size()));
+    const std::size_t degrees = possible_ep(config).size();
+    QCOMPARE(table.rows(), cases.size() + degrees);  // and an even load for each degree
+    const auto* shown = panel.findChild<FigureTable*>();
+    QCOMPARE(shown->columnCount(), static_cast<int>(degrees) + 1);
+    QCOMPARE(shown->horizontalHeaderItem(3)->text(), QString("EP 32"));
     const auto frame = selection_->frame();
     const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
-    const auto expected = live_costs(config, Hypothesis::h2, router->tokens_per_expert, {cases.data(), 5});
-    for (std::size_t i = 0; i < expected.size(); ++i)
-      QVERIFY(table.row(i)[6] == table_value(expected[i].tokens_per_second));
-    QVERIFY(panel.findChild<QTableWidget*>()->item(0, 2)->text().startsWith(
-        formatCount(std::round(expected[0].tokens_per_second))));
-    const auto case_at_32 = std::ranges::find_if(cases, [](const LiveCase& live_case) { return live_case.ep == 32; });
-    const auto at_32 = live_costs(config, Hypothesis::h2, router->tokens_per_expert, {&*case_at_32, 1}).front();
-    const double lost = 1 - at_32.tokens_per_second / at_32.forced_tokens_per_second;
-    QVERIFY2(panel.answerText().contains(" of the throughput at EP 32: this load loses " + formatPercent(lost)),
-             qPrintable(panel.answerText()));
+    const auto at_32 = std::ranges::find_if(cases, [](const LiveCase& live_case) { return live_case.ep == 32; });
+    const auto even = live_costs(config, Hypothesis::h2, {}, {&*at_32, 1}).front();
+    const auto load = live_costs(config, Hypothesis::h2, router->tokens_per_expert, {&*at_32, kLiveVariants});
+    const std::size_t first = 2 * (kLiveVariants + 1);  // row of the even load at EP 32
+    QVERIFY(table.row(first)[7] == table_value(even.tokens_per_second));
+    for (std::size_t i = 0; i < load.size(); ++i) {
+      QVERIFY(table.row(first + 1 + i)[7] == table_value(load[i].tokens_per_second));
+      QVERIFY(shown->item(2 + static_cast<int>(i), 3)
+                  ->text()
+                  .startsWith(formatCount(std::round(load[i].tokens_per_second))));
+    }
+    const QString lost = formatPercent(1 - load[0].tokens_per_second / even.tokens_per_second);
+    QVERIFY2(panel.answerText().startsWith(lost + " of the throughput at EP 32: "), qPrintable(panel.answerText()));
+    QCOMPARE(panel.headline().value(0),
+             QString("The imbalance of this run costs %1 of the throughput at EP 32 (modelled)").arg(lost));
+    QVERIFY2(panel.about().value(0).contains(", the fullest of "), qPrintable(panel.about().value(0)));
   }
 
-  // The panels name the kernels that the recording names, not those of this machine. For logs of other programs they
-  // name none.
-  void costsOfTheLoadNameWhatMultipliedTheRun() {
-    const auto texts_with = [this](const std::string& kernels) {
-      RunInfo info = run_->history()->info();
-      info.kernels = kernels;
-      auto history = std::make_shared<History>(info);
-      history->append(selection_->frame());
-      Selection selection;
-      selection.setHistories({history});
-      ThisImbalancePanel imbalance(&selection);
-      TimeOfAStepPanel time(&selection);
-      choose(&time, "Routing", "this router");
-      QString all;
-      for (Panel* panel : {static_cast<Panel*>(&imbalance), static_cast<Panel*>(&time)}) {
-        show(panel, {640, 360});
-        const auto label_texts = [panel] {
-          QString text;
-          for (const FittedLabel* label : panel->findChildren<FittedLabel*>()) text += label->text() + '\n';
-          return text;
-        };
-        if (!QTest::qWaitFor([&] { return label_texts().contains("fitted"); }, kWaitMs))
-          return QString("no answer: " + label_texts());
-        all += label_texts();
-      }
-      return all;
-    };
-    const QString known = texts_with("OpenBLAS 0.3.21 SkylakeX, 16-lane-tiled loops, own tiles amx");
-    QCOMPARE(known.count("the run's GEMMs: AMX for BF16 and quantized operands, OpenBLAS 0.3.21 (SkylakeX)"), 2);
-    const QString foreign = texts_with("");
-    QVERIFY2(foreign.contains("fitted") && !foreign.contains("GEMMs:"), qPrintable(foreign));
+  // A run with forced balance has no imbalance, so that only the rows without its load are shown.
+  void forcedBalanceCostsNothing() {
+    RunInfo info = run_->history()->info();
+    info.config_toml = "[router]\nforce_balance = true\n";
+    const auto forced = std::make_shared<History>(info);
+    forced->append(selection_->frame());
+    Selection selection;
+    selection.setHistories({forced});
+    ThisImbalancePanel panel(&selection);
+    show(&panel, {640, 360});
+    QTRY_COMPARE_WITH_TIMEOUT(panel.findChild<FigureTable*>()->rowCount(), 2, kWaitMs);
+    QVERIFY2(panel.answerText().startsWith("Nothing: balance is forced"), qPrintable(panel.answerText()));
+    QVERIFY(panel.headline().value(0).startsWith("No imbalance: balance is forced"));
+    TimeOfAStepPanel time(&selection);
+    QCOMPARE(control<QComboBox>(&time, "Routing")->currentText(), QString("forced balance"));
+    AllToAllPanel bytes(&selection);
+    QVERIFY2(bytes.answerText().startsWith("Balance is forced: "), qPrintable(bytes.answerText()));
   }
 
   void bytesByLinkAreTheVolumesTimesTheRow() {
@@ -253,25 +259,9 @@ class ClusterPanelsTest : public QObject {
       const LinkCopies standard = total(copies_by_link(volume, AllToAll::standard));
       const LinkCopies deep_ep = total(copies_by_link(volume, AllToAll::deep_ep));
       const auto bytes = [&](std::uint64_t copies) { return table_value(row_bytes * static_cast<double>(copies)); };
-      QVERIFY(table.row(0)[2] == bytes(standard.network_out) && table.row(0)[3] == bytes(deep_ep.network_out));
-      QVERIFY(table.row(0)[4] == bytes(standard.nvlink_out) && table.row(0)[5] == bytes(deep_ep.nvlink_out));
+      QVERIFY(table.row(0)[1] == bytes(standard.network_out) && table.row(0)[2] == bytes(deep_ep.network_out));
+      QVERIFY(table.row(0)[3] == bytes(standard.nvlink_out) && table.row(0)[4] == bytes(deep_ep.nvlink_out));
     }
-  }
-
-  void moreExpertsATokenSaturateDeepEpOnly() {
-    AllToAllPanel panel(selection_.get());
-    choose(&panel, "View", "what de-duplication saves");
-    show(&panel, {640, 360});
-    const ValueTable table = panel.table();
-    const auto value = [&](std::size_t row, std::size_t column) { return std::get<double>(table.row(row)[column]); };
-    const std::size_t last = table.rows() - 1;
-    QCOMPARE(std::get<std::int64_t>(table.row(1)[1]), 1);
-    QCOMPARE(std::get<std::int64_t>(table.row(last)[1]), 16);
-    QCOMPARE(value(1, 2), value(1, 3));  // K = 1: nothing to merge
-    const double copies = value(last, 2) / value(1, 2);
-    QVERIFY2(std::abs(copies - 16) < 0.8, qPrintable(QString::number(copies)));
-    // With K = E every token is sent to each of 8 ranks in 2 nodes: one copy of eight crosses to the other node.
-    QCOMPARE(value(last, 6), 1 - 1 / 8.0);
   }
 
   // A wide panel shows both halves, a narrow one the chosen half.
@@ -342,6 +332,36 @@ class ClusterPanelsTest : public QObject {
       QVERIFY(matrix->rect().contains(matrix->cellsRect()));
       if (figures) QVERIFY(matrix->rect().contains(matrix->figureRect(2)));
     }
+  }
+
+  // A log with loads and without ranks is counted at the EP degrees that divide its experts.
+  void aLogWithoutRanksIsCountedAtAnAssumedDegree() {
+    RunInfo info;
+    info.source = "run.jsonl";
+    info.n_experts = 8;
+    info.top_k = 2;
+    info.moe_layers = {1};
+    info.n_layers = 2;
+    const auto log = std::make_shared<History>(info);
+    auto frame = std::make_shared<TelemetryFrame>();
+    RouterFrame router;
+    router.layer = 1;
+    router.tokens_per_expert = {60, 20, 20, 20, 10, 10, 10, 10};
+    frame->routers.push_back(router);
+    log->append(frame);
+    Selection selection;
+    selection.setHistories({log});
+    ExpertPlacementPanel panel(&selection);
+    show(&panel, {900, 400});
+    for (const auto& [name, text] : {std::pair("EP 2", "EP 2: 1.50 \u00d7 the mean"),
+                                     {"EP 4", "EP 4: 2.00 \u00d7 the mean"},
+                                     {"EP 8", "EP 8: 3.00 \u00d7 the mean"}})
+      QCOMPARE(button(&panel, name)->text(), QString::fromUtf8(text));
+    QVERIFY(!button(&panel, "")->isVisible());  // EP 16 and more do not divide 8 experts
+    button(&panel, "EP 2")->click();
+    QVERIFY2(panel.caption().contains("EP 2 assumed"), qPrintable(panel.caption()));
+    QVERIFY2(panel.csv().contains("1,3,0,0,20"), qPrintable(panel.csv()));  // expert 3 is on rank 0 of 2
+    QVERIFY2(panel.csv().contains("1,4,0,1,10"), qPrintable(panel.csv()));
   }
 
   void measuredLayersKeepTheirMeasuredGain() {

@@ -143,6 +143,10 @@ Panel::Answer AllToAllPanel::answer() const {
                                 : QString("The step waits for rank %1, which receives %2").arg(fullest).arg(times);
   const QString short_form = is_even ? QString("Ranks are even: at most %1").arg(times)
                                      : QString("Rank %1 receives %2").arg(fullest).arg(times);
+  if (selection_->history()->settings_at(shown->step)->holds(&RouterConfig::force_balance))
+    return {{},
+            {"Balance is forced: experts are chosen in turn, so that all ranks receive the same; no router did this",
+             "Balance is forced: all ranks receive the same"}};
   const double saved = saved_by_deepep(*volume);
   const QString saves = std::isnan(saved) ? QString("; no network: one node")
                                           : QString("; DeepEP saves %1 of the network bytes").arg(formatPercent(saved));

@@ -21,7 +21,9 @@ namespace {
 constexpr double kGap = 0.12;  // between two columns, as a share of a column
 
 using Kind = PlacementChoice::Kind;
-constexpr const char* kCounted = "contiguous";  // placement of recordings that do not state theirs
+constexpr const char* kCounted = "contiguous";     // placement of recordings that do not state theirs
+constexpr int kDegrees[] = {2, 4, 8, 16, 32, 64};  // EP degrees that a log without ranks can be shown at
+constexpr int kRanksOfNode = 8;                    // of such a log
 constexpr int kReplanSteps[] = {0, 10, 50, 100, 500};
 constexpr double kBf16Bytes = 2;
 constexpr double kMinNamedGain = 0.05;  // smallest gain that is named, as a share of the mean
@@ -225,22 +227,24 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
     : Panel(selection, "Expert placement", Provenance::counted, parent) {
   showAnswers();
   addControl(new LayerCombo(selection, this));
+  degrees_row_ = new QWidget(this);
+  auto* degrees_layout = plainRow(degrees_row_, 0);
+  for (const int degree : kDegrees)
+    degrees_ << addSwitch(degrees_layout, "Fullest rank, experts in order, if as many ranks share the experts",
+                          [this, degree] {
+                            assumed_ranks_ = degree;
+                            strip_->markDirty();
+                          });
+  addBody(degrees_row_, 0);
   auto* row = new QWidget(this);
   auto* layout = plainRow(row, 0);
-  const QStringList names = placementNames();
   const QStringList tips{"Expert e on rank e R / E", "Random order, the same number of experts on each rank",
                          "By the rule of EPLB, DeepSeek's balancer for inference: the experts with the highest load "
                          "get replicas in one more slot per rank, then all experts are packed by this step's load",
                          "Your own placement: drag experts from rank to rank in the picture"};
   for (std::size_t i = 0; i < kKinds; ++i) {
-    buttons_[i] = new QToolButton(row);
-    buttons_[i]->setText(names[i]);
-    buttons_[i]->setToolTip(tips[i]);
-    buttons_[i]->setCheckable(true);
-    buttons_[i]->setProperty(kSwitchProperty, true);
-    buttons_[i]->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
-    connect(buttons_[i], &QToolButton::clicked, this, [this, i] { choose(static_cast<Kind>(i)); });
-    layout->addWidget(buttons_[i]);
+    buttons_[i] = addSwitch(layout, tips[i], [this, i] { choose(static_cast<Kind>(i)); });
+    buttons_[i]->setText(placementNames()[i]);
   }
   planned_ = new FlatCombo(this);
   for (const int steps : kReplanSteps)
@@ -254,6 +258,7 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
   addBody(row, 0);
   note_ = new QLabel(this);
   note_->setWordWrap(true);
+  connect(note_, &QLabel::linkActivated, this, &Panel::manualRequested);
   addBody(note_, 0);
   strip_ = new PlacementStrip(this);
   strip_->refill = [this] { refill(); };
@@ -261,6 +266,16 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
   connect(strip_, &PlacementStrip::expertChosen, selection_, &Selection::setExpert);
   connect(strip_, &PlacementStrip::moved, this, &ExpertPlacementPanel::move);
   addBody(strip_);
+}
+
+QToolButton* ExpertPlacementPanel::addSwitch(QHBoxLayout* row, const QString& tip,
+                                             const std::function<void()>& chosen) {
+  auto* button = makeToggle({}, tip);
+  button->setProperty(kSwitchProperty, true);
+  button->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
+  connect(button, &QToolButton::clicked, this, chosen);
+  row->addWidget(button);
+  return button;
 }
 
 void ExpertPlacementPanel::setAsked(const QString& placement) {
@@ -353,9 +368,31 @@ std::optional<PlacementSite> ExpertPlacementPanel::site() const {
     site.ranks = router->volume.ranks;
     site.ranks_per_node = std::max(1, router->volume.ranks_per_node);
   }
+  if (is_rank_count_assumed_) site = {site.layer, assumed_ranks_, kRanksOfNode, 1};
   site.n_groups = history->settings_at(frame_->step)->value(&RouterConfig::n_groups).value_or(1);
   if (site.ranks < 1) return std::nullopt;
   return site;
+}
+
+// A log without ranks is shown at a degree that divides its experts; each button says how full the fullest rank would
+// be.
+void ExpertPlacementPanel::assumeRanks(std::span<const std::uint64_t> load_E) {
+  is_rank_count_assumed_ = false;
+  const auto known = site();
+  is_rank_count_assumed_ = frame_ && !load_E.empty() && !known;
+  degrees_row_->setVisible(is_rank_count_assumed_);
+  if (!is_rank_count_assumed_) return;
+  const int n_experts = to_int(load_E.size());
+  const auto fits = [n_experts](int degree) { return n_experts % degree == 0; };
+  if (!fits(assumed_ranks_)) assumed_ranks_ = *std::ranges::find_if(kDegrees, fits);
+  for (std::size_t i = 0; i < std::size(kDegrees); ++i) {
+    degrees_[to_int(i)]->setVisible(fits(kDegrees[i]));
+    degrees_[to_int(i)]->setChecked(kDegrees[i] == assumed_ranks_);
+    if (fits(kDegrees[i]))
+      degrees_[to_int(i)]->setText(QString("EP %1: %2 \u00d7 the mean")
+                                       .arg(kDegrees[i])
+                                       .arg(overload(place_contiguous(n_experts, kDegrees[i]), load_E), 0, 'f', 2));
+  }
 }
 
 void ExpertPlacementPanel::refill() {
@@ -363,11 +400,12 @@ void ExpertPlacementPanel::refill() {
   frame_ = selection_->frame();
   strip_->setChosen(selection_->expert());
   const auto loads = load();
+  assumeRanks(loads);
   const auto ranks = site();
   for (QToolButton* button : buttons_) button->setEnabled(ranks && !loads.empty());
   note_->setText({});
   if (!hasSteps(strip_)) return;
-  if (loads.empty() || !ranks) return strip_->setNotice(notInLogNotice(history->info(), "tokens per expert and ranks"));
+  if (loads.empty() || !ranks) return strip_->setNotice(notInLogNotice(history->info(), "tokens per expert"));
   PlacementChoice chosen = choice();
   if (!placement_problem(chosen, to_int(loads.size()), ranks->ranks).empty()) chosen = {};
   strip_->setNotice({});
@@ -386,7 +424,11 @@ void ExpertPlacementPanel::refill() {
                              ? names[i]
                              : QString("%1: %2").arg(names[i]).arg(shown_overload, 0, 'f', 2));
   }
-  note_->setText(costOfReplicas(chosen, loads));
+  note_->setText(is_rank_count_assumed_
+                     ? QString("Counted from the loads of the log at an assumed EP degree. A log without "
+                               "<a href='file-formats.md'>\"volume\"</a> does not say which rank sent a token, so that "
+                               "bytes by link and the share saved by de-duplication are not known.")
+                     : costOfReplicas(chosen, loads));
   note_->setVisible(!note_->text().isEmpty());
   strip_->setPlacement(placed(chosen, frame_->step, loads), loads, ranks->ranks_per_node);
 }
@@ -414,7 +456,8 @@ QString ExpertPlacementPanel::status() const {
   if (!frame_) return {};
   const QString tried = live_ ? QString("copies use this placement from the next step on")
                               : QString("this placement changes the load, not the copies");
-  return timeStatus(frame_->step, true) + (tried_out_ ? ", " + tried : QString());
+  const QString ranks = is_rank_count_assumed_ ? QString("EP %1 assumed, ").arg(assumed_ranks_) : QString();
+  return ranks + timeStatus(frame_->step, true) + (tried_out_ ? ", " + tried : QString());
 }
 
 Panel::Answer ExpertPlacementPanel::answer() const {

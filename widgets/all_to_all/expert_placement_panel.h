@@ -88,6 +88,8 @@ class ExpertPlacementPanel : public Panel {
  private:
   static constexpr std::size_t kKinds = 4;
   void refill();
+  QToolButton* addSwitch(QHBoxLayout* row, const QString& tip, const std::function<void()>& chosen);
+  void assumeRanks(std::span<const std::uint64_t> load_E);
   void move(int expert, int to_rank);
   void choose(PlacementChoice::Kind kind);
   std::optional<PlacementSite> site() const;
@@ -103,6 +105,10 @@ class ExpertPlacementPanel : public Panel {
   QLabel* note_;
   QComboBox* planned_;  // load that "balanced" uses
   std::array<QToolButton*, kKinds> buttons_{};
+  QWidget* degrees_row_;         // EP degrees of a log without ranks
+  QList<QToolButton*> degrees_;  // [kDegrees]
+  int assumed_ranks_ = 8;        // chosen degree
+  bool is_rank_count_assumed_ = false;
   std::array<double, kKinds> overloads_{};  // fullest rank over the mean, for each kind
   std::shared_ptr<const TelemetryFrame> frame_;
   QString entered_placement_;

@@ -1,5 +1,4 @@
-// What de-duplication saves: the bytes of one dispatch over the network and over NVLink, standard and with DeepEP, and
-// the share that DeepEP saves for other numbers of experts per token.
+// What de-duplication saves: the bytes of one dispatch over the network and over NVLink, standard and with DeepEP.
 #pragma once
 
 #include <QWidget>
@@ -31,17 +30,12 @@ class SavingView : public QWidget {
     LinkCopies standard, deep_ep;
     double saved = kNoValue;
   };
-  static Saving savingOf(const VolumeFrame& volume, int top_k);
-  void model(const RunInfo& info, const VolumeFrame& volume);
   void fillLinks();
-  void fillModelled();
 
-  BandBars *links_, *modelled_;
+  BandBars* links_;
   FittedLabel* wire_;
   Saving saving_;
-  std::vector<Saving> by_top_k_;     // with uniform routing, as many tokens as in a step
-  std::vector<std::int64_t> shape_;  // experts, ranks, ranks of a node, tokens and top_k of `by_top_k_`
-  double row_bytes_ = 0;             // bytes of a token's row
+  double row_bytes_ = 0;  // bytes of a token's row
 };
 
 }  // namespace moescope

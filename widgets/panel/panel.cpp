@@ -26,6 +26,7 @@ namespace {
 
 constexpr int kMinBody = 64;                // height in which a plot can be read
 constexpr QLatin1String kNotIn("Not in ");  // begins the notices of what is not in a log
+constexpr QLatin1String kKey("Key \"");     // begins the names of keys that a log can have
 
 }  // namespace
 
@@ -550,11 +551,14 @@ void Panel::addBody(QWidget* body, int stretch) {
   for (PlotFrame* plot : plots) {
     connect(plot, &PlotFrame::readoutChanged, this, &Panel::readoutChanged);
     connect(plot, &PlotFrame::dirtied, this, &Panel::followValues);
-    connect(plot, &PlotFrame::linkFollowed, this, &Panel::accountRequested);
+    connect(plot, &PlotFrame::linkFollowed, this, [this, plot] {
+      plot->notice().contains(kKey) ? emit manualRequested("file-formats.md") : emit accountRequested();
+    });
     plot->linkUnder = [this](const QString& notice) {
       const History* history = selection_->history();
       const bool is_log = history && run_origin(history->info()) == RunOrigin::log;
-      return is_log && notice.startsWith(kNotIn) ? QString("What was read") : QString();
+      if (!is_log || !notice.startsWith(kNotIn)) return QString();
+      return QString(notice.contains(kKey) ? "Keys of a log" : "What was read");
     };
     if (plot->accessibleName().isEmpty()) plot->setAccessibleName(title_);
   }
@@ -584,13 +588,14 @@ namespace {
 // Returns where a log can get `what` from; empty if there is nothing to say.
 QString sourceOf(const QString& what) {
   static const std::pair<const char*, const char*> kSources[] = {
-      {"copies between ranks", "JSON lines with \"volume\" have them, and every run that is trained here"},
+      {"copies between ranks",
+       "Key \"volume\" of JSON lines; every run that is trained here has them. The panel Expert "
+       "placement shows what follows from the loads alone"},
       {"tokens per expert", "The logger moescope_log.py writes them"},
-      {"tokens per expert and ranks", "JSON lines with \"volume\" have them, and every run that is trained here"},
-      {"quantization statistics", "JSON lines with \"quants\" and TransformerEngine's debug statistics have them"},
+      {"quantization statistics", "Key \"quants\" of JSON lines, or TransformerEngine's debug statistics"},
       {"experts chosen together", "Logs with every token's experts have them, and every run that is trained here"},
       {"bytes by expert", "Runs that are trained here have them"},
-      {"domains by expert", "JSON lines with \"specialisation\" have them, and every run that is trained here"},
+      {"domains by expert", "Key \"specialisation\" of JSON lines; every run that is trained here has them"},
       {"texts with their routing", "Runs that are trained here have them (telemetry.probe)"},
       {"a routed probe text", "Runs that are trained here have one (telemetry.probe)"},
       {"text that the model wrote", "Runs that are trained here have it (telemetry.sample_every)"}};
