@@ -147,14 +147,14 @@ void FileActions::open(const QStringList& paths) {
   });
 }
 
-void FileActions::add(const QStringList& paths) {
+void FileActions::add(const QStringList& paths, bool follow) {
   if (session_->histories().size() + paths.size() > kMaxRuns)
     return messages_->warn(QString("At most %1 runs can be open together.").arg(kMaxRuns));
   messages_->warnOfErrors([&] {
     for (const QString& path : paths)
       if (const FileKind kind = file_kind(path.toStdString()); !holds_runs(kind))
         return messages_->warn(QString::fromStdString(no_runs_in(path.toStdString(), kind)));
-    session_->add(paths);
+    session_->add(paths, !follow);
     if (session_->isFollowing()) workspaces_->bringUp(workspaces_->compare());
   });
 }
@@ -166,7 +166,9 @@ void FileActions::askAddLog() {
   dialog->setWindowTitle("Add a log or recording");
   const QFileInfo opened(session_->path());
   if (opened.exists()) dialog->setDirectory(opened.absolutePath());
-  dialog->follow()->hide();
+  dialog->follow()->setChecked(!session_->isSnapshot());
+  dialog->follow()->setDisabled(session_->isFollowing());
+  dialog->follow()->setToolTip("Applies to the open logs, too");
   connect(dialog, &OpenDialog::chosen, this, &FileActions::add);
   dialog->open();
 }
@@ -189,7 +191,7 @@ void FileActions::openDropped(const QStringList& paths) {
   QPushButton* compare_button = box->addButton("Compare", QMessageBox::AcceptRole);
   QPushButton* open_button = box->addButton("Open alone", QMessageBox::AcceptRole);
   box->setDefaultButton(compare_button);
-  connect(compare_button, &QPushButton::clicked, this, [this, paths] { add(paths); });
+  connect(compare_button, &QPushButton::clicked, this, [this, paths] { add(paths, !session_->isSnapshot()); });
   connect(open_button, &QPushButton::clicked, this, [this, paths] { open(paths); });
   box->open();
 }

@@ -50,7 +50,7 @@ class FileActions : public Actions {
  private:
   void openSnapshot(const QStringList& paths);
   void openOther(const QString& path);
-  void add(const QStringList& paths);  // opens files beside the open logs
+  void add(const QStringList& paths, bool follow);  // opens files beside the open logs
   void askRoutedShape(const QStringList& paths, const QString& reason);
   void askWhichRun(const QString& path, const QStringList& names);
   void trainFrom(const QString& checkpoint);

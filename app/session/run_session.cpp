@@ -168,14 +168,14 @@ void RunSession::openStated(const QStringList& paths, const StatedLogs& stated) 
   openFiles(result);
 }
 
-void RunSession::add(const QStringList& paths) {
+void RunSession::add(const QStringList& paths, bool snapshot) {
   if (followers_.empty()) {
     auto result = std::make_shared<Opened>();
     result->paths = open_.paths + paths;
     result->routed = open_.routed;
     result->only = open_.only;
     result->stated = open_.stated;
-    result->snapshot = open_.snapshot;
+    result->snapshot = snapshot;
     return openFiles(result);
   }
   for (const QString& path : paths) {

@@ -48,9 +48,9 @@ class RunSession : public QObject {
   // `snapshot`: the files are not followed.
   void open(const QStringList& paths, const RoutedShape& routed = {}, const QStringList& only = {},
             bool snapshot = false);
-  // Opens files with runs beside the open logs and recordings, which keep what was stated about them and whether they
-  // are followed.
-  void add(const QStringList& paths);
+  // Opens files with runs beside the open logs and recordings, which keep what was stated about them. `snapshot`: none
+  // of the files is followed.
+  void add(const QStringList& paths, bool snapshot = false);
   void openStated(const QStringList& paths, const StatedLogs& stated);  // reads the logs with what is stated of each
   // Follows logs that other programs write, in place of the open runs. Waits for files that do not exist yet. "-" is
   // standard input.

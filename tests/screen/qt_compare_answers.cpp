@@ -182,8 +182,8 @@ class CompareAnswersTest : public QObject {
  private slots:
   void initTestCase() { useTestLook(); }
 
-  // "B leaves the band at step 118 and stays out; C is outside the band since step 90, not judged": the mean gap is
-  // outside, and the smoothed gap since that step.
+  // "B is above the band since step 118; C is below the band since step 90, above it before, not judged": the mean gap
+  // is outside, and the smoothed gap on that side since that step.
   void answerOfLossGapEqualsItsTable() {
     int outside = 0, inside = 0;
     forAll([&](Comparison& comparison) {
@@ -200,16 +200,20 @@ class CompareAnswersTest : public QObject {
       const double band = 0.0025 * mean(losses);
       for (const std::size_t run : {1u, 2u}) {
         const std::vector<double> gap = smoothedGap(comparison, run);
-        const auto last_inside =
-            std::find_if(gap.rbegin(), gap.rend(), [&](double value) { return std::abs(value) <= band; });
+        const auto last_inside = std::find_if(gap.rbegin(), gap.rend(), [&](double value) {
+          return std::abs(value) <= band || (value > 0) != (gap.back() > 0);
+        });
         const auto first_outside = static_cast<std::size_t>(gap.rend() - last_inside);
         const VerdictWord word = verdict_word(judged.conclusion(static_cast<int>(run)));
         const bool differs = word == VerdictWord::worse || word == VerdictWord::better;
         const bool has_step = first_outside < gap.size();
         const QString words = differs ? QString() : ", " + QString::fromLatin1(to_text(word)).toLower();
-        QString leaving = " is outside the band" + words;
-        if (has_step) leaving = " is outside the band since step ([\\d,]+)" + words;
-        if (has_step && differs) leaving = " leaves the band at step ([\\d,]+) and stays out";
+        const bool is_above = gap.back() > 0;
+        const QString side = is_above ? "above" : "below", other_side = is_above ? "below" : "above";
+        const bool has_changed = has_step && first_outside > 0 && std::abs(gap[first_outside - 1]) > band;
+        QString leaving = " is outside the band";
+        if (has_step) leaving = QString(" is %1 the band since step ([\\d,]+)").arg(side);
+        leaving += (has_changed ? ", " + other_side + " it before" : QString()) + words;
         const auto leaves = match(qPrintable(comparison.letter(run) + leaving), answers.front());
         const float mean_gap = judged.conclusion(static_cast<int>(run)).gap;
         if (std::abs(mean_gap) <= judged.matters()) {

@@ -328,19 +328,35 @@ QString LossGapPanel::letterOf(int place) const {
   return judged_->baseline() != 0 && selection_->isNoiseTwin(place) ? letter + QStringLiteral(" \u2212 A") : letter;
 }
 
-// Returns "B is outside the band since step 118, not told apart: gaps below 0.0031 may be chance" for a run whose gap
-// is outside the band although it is not called worse or better, from long to short. first_step: of the smoothed gap.
-QStringList LossGapPanel::undecidedTexts(int place, std::optional<std::int64_t> first_step) const {
-  const Conclusion& c = judged_->conclusion(place);
-  const QString letter = runLetter(*selection_, place), word = QString::fromLatin1(to_text(verdict_word(c))).toLower();
-  const std::vector<std::string> reasons = verdict_reasons(c);
-  const QString reason = reasons.empty() ? QString() : QStringLiteral(": ") + QString::fromStdString(reasons.front());
-  const QString beginning = first_step ? QString(" since step %1").arg(formatCount(*first_step)) : QString();
-  return {QString("%1 is outside the band%2, %3").arg(letter, beginning, word) + reason,
-          QString("%1 is outside the band, %2").arg(letter, word)};
+// "B is above the band since step 700, below it before", and in short "B is above the band", by the smoothed gap; a run
+// whose smoothed gap is inside is "outside the band" by its mean gap.
+QStringList LossGapPanel::sideTexts(int place) const {
+  const GapTrack& track = judged_->track(place);
+  const float band = judged_->matters();
+  const QString letter = runLetter(*selection_, place);
+  const auto first_step = track.out_since(band);
+  if (!first_step) return QStringList(2, letter + " is outside the band");
+  const std::size_t first = track.place(*first_step);
+  const auto side_at = [&](std::size_t i) { return track.smooth()[i] > 0 ? QString("above") : QString("below"); };
+  const QString side = QString("%1 is %2 the band").arg(letter, side_at(first));
+  const bool has_changed = first > 0 && std::fabs(track.smooth()[first - 1]) > band;
+  return {side + QString(" since step %1").arg(formatCount(*first_step)) +
+              (has_changed ? QString(", %1 it before").arg(side_at(first - 1)) : QString()),
+          side};
 }
 
-// "D leaves the band at step 118 and stays out; B and C have a mean gap inside the band". The mean gap is what the
+// Returns "B is above the band since step 118, not told apart: gaps below 0.0031 may be chance" for a run whose gap is
+// outside the band although it is not called worse or better, from long to short.
+QStringList LossGapPanel::undecidedTexts(int place) const {
+  const Conclusion& c = judged_->conclusion(place);
+  const QString word = QString::fromLatin1(to_text(verdict_word(c))).toLower();
+  const std::vector<std::string> reasons = verdict_reasons(c);
+  const QString reason = reasons.empty() ? QString() : QStringLiteral(": ") + QString::fromStdString(reasons.front());
+  const QStringList sides = sideTexts(place);
+  return {sides.front() + ", " + word + reason, sides.back() + ", " + word};
+}
+
+// "D is above the band since step 118; B and C have a mean gap inside the band". The mean gap is what the
 // verdict is about; the smoothed gap says since when a run is outside.
 Panel::Answer LossGapPanel::answer() const {
   if (onTheSameTexts(*selection_)) return answerOnTexts();
@@ -349,18 +365,15 @@ Panel::Answer LossGapPanel::answer() const {
   QStringList outside, inside, sentences, undecided, short_undecided;
   for (const int place : judged_->candidates()) {
     const QString letter = runLetter(*selection_, place);
-    const auto first_step = judged_->track(place).out_since(band);
     const VerdictWord word = verdict_word(judged_->conclusion(place));
     const float gap = judged_->conclusion(place).gap;
-    if (is_missing(gap) ? !first_step : std::abs(gap) <= band) {
+    if (is_missing(gap) ? !judged_->track(place).out_since(band) : std::abs(gap) <= band) {
       inside << letter;
     } else if (word == VerdictWord::worse || word == VerdictWord::better) {
       outside << letter;
-      sentences << (first_step
-                        ? QString("%1 leaves the band at step %2 and stays out").arg(letter, formatCount(*first_step))
-                        : QString("%1 is outside the band").arg(letter));
+      sentences << sideTexts(place).front();
     } else {
-      const QStringList texts = undecidedTexts(place, first_step);
+      const QStringList texts = undecidedTexts(place);
       undecided << texts.front();
       short_undecided << texts.back();
     }

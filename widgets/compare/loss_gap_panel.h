@@ -85,7 +85,8 @@ class LossGapPanel : public Panel {
   void refill();
   Answer answerOnTexts() const;
   QString letterOf(int place) const;
-  QStringList undecidedTexts(int place, std::optional<std::int64_t> first_step) const;
+  QStringList sideTexts(int place) const;
+  QStringList undecidedTexts(int place) const;
   StepRange judgedSteps() const;  // judged steps of the first candidate
 
   JudgedRuns* judged_;

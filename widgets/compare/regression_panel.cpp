@@ -1,6 +1,5 @@
 #include "widgets/compare/regression_panel.h"
 
-#include <QHeaderView>
 #include <array>
 #include <cmath>
 
@@ -32,6 +31,13 @@ QString alignedText(float value) {
                                                      : formatValue(value, 2);
 }
 
+// Which side of the band a figure is on.
+QString sideText(const GateFigure& figure, const GateExit& exit) {
+  if (exit.not_finite_step) return "worse";
+  if (!figure.worst) return "differs";
+  return exit.is_worse ? "worse" : "better";
+}
+
 QString bandText(float mean, float half_width) {
   return alignedText(mean) + QStringLiteral(" \u00b1 ") + alignedText(half_width);
 }
@@ -42,10 +48,8 @@ RegressionPanel::RegressionPanel(Selection* selection, const JudgedRuns* runs, Q
     : Panel(selection, "Regression", Provenance::measured_here, parent), runs_(runs) {
   showAnswers();
   addMap();
-  figures_ = new FigureTable({"Figure", "since step", "value", "other runs", "±", "z"}, this);
+  figures_ = new FigureTable({"Figure", "side", "since step", "value", "other runs", "z"}, this);
   figures_->setAccessibleName("Figures that left the noise band");
-  figures_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::Fixed);
-  figures_->horizontalHeaderItem(0)->setTextAlignment(Qt::AlignLeft | Qt::AlignBottom);
   settings_ = new FittedLabel(this);
   settings_->setObjectName("settings_that_differ");
   list_ = makeToggle("List", "Lists the settings that differ, with their values");
@@ -215,24 +219,20 @@ void RegressionPanel::show(GateReport report) {
   chooseRows();
   map_->markDirty();
   fitMap();
-  figures_->horizontalHeaderItem(2)->setText(runLetter(*selection_, judgedRun()));
-  figures_->horizontalHeaderItem(3)->setText(othersText("other runs"));
+  figures_->horizontalHeaderItem(3)->setText(runLetter(*selection_, judgedRun()));
+  figures_->horizontalHeaderItem(4)->setText(othersText("other runs"));
   figures_->setRowCount(static_cast<int>(report_.exits.size()));
-  int figure_width = 0;
   for (int row = 0; row < figures_->rowCount(); ++row) {
     const GateExit& exit = report_.exits[row];
-    const QString figure = figureName(exit);
-    figure_width = std::max(figure_width, QFontMetrics(semibold(figures_->font())).horizontalAdvance(figure));
     const QString tip = printedText(exit_text(report_, exit));
-    figures_->setFigure(row, 0, {figure}, tip, row == 0);
-    figures_->item(row, 0)->setTextAlignment(Qt::AlignLeft | Qt::AlignVCenter);
-    figures_->setFigure(row, 1, {formatCount(exit.first_step())}, tip);
-    figures_->setFigure(row, 2, {alignedText(exit.value)}, tip);
-    figures_->setFigure(row, 3, {alignedText(exit.good)}, tip);
-    figures_->setFigure(row, 4, {alignedText(exit.half_width)}, tip);
+    figures_->setName(row, figureName(exit), tip, row == 0);
+    const QString side = sideText(report_.series[exit.series].figure, exit);
+    figures_->setFigure(row, 1, {side}, tip, side == "worse");
+    figures_->setFigure(row, 2, {formatCount(exit.first_step())}, tip);
+    figures_->setFigure(row, 3, {alignedText(exit.value)}, tip);
+    figures_->setFigure(row, 4, {alignedText(exit.good)}, tip);
     figures_->setFigure(row, 5, {zText(exit.z)}, tip);
   }
-  figures_->setColumnWidth(0, figure_width + 2 * kSpace8);
   QStringList settings, names, keys;
   for (const GateSetting& setting : report_.settings) {
     settings << settingText(setting);

@@ -97,6 +97,14 @@ void LossPanel::setSmoothing(int steps) {
   smoothing_->setCurrentIndex(std::max(0, smoothing_->findData(steps)));
 }
 
+// No mean for a checkpoint, whose batches of text have no order, for a gradient, which is measured at few steps, and
+// for a log that has no two values in so many steps.
+int LossPanel::shownSmoothing(const History& history) const {
+  const bool is_sparse = history.steps().size() > smoothing() / 2 * history.count();
+  if (run_origin(history.info()) == RunOrigin::checkpoint || is_sparse) return 0;
+  return shownMetric() == Metric::gradient_snr_db ? 0 : smoothing();
+}
+
 QString LossPanel::status() const {
   return selection_->following() ? QString() : timeStatus(selection_->step(), false);
 }
@@ -144,18 +152,18 @@ Panel::Answer LossPanel::answer() const {
     QString at = selection_->rangeText({selection_->step(), selection_->step()});
     if (shownMetric() == Metric::gradient_snr_db)  // measured at few steps; the value is of the newest of them
       at = QString::fromStdString(explain_figure(*history, target(metric_info(shownMetric()))).place);
+    if (is_of_layers(shownMetric())) at += ", mean of layers";
     at = is_alone ? at.left(1).toUpper() + at.mid(1) : letter + QStringLiteral(", ") + at;
     const QString text = QString("%1: %2").arg(at, value_text);
-    if (smoothing() <= 0 || shownMetric() == Metric::gradient_snr_db ||
-        run_origin(history->info()) == RunOrigin::checkpoint)
-      return {{}, {text, value_text}};
+    const int smoothing = shownSmoothing(*history);
+    if (smoothing <= 0) return {{}, {text, value_text}};
     const LineSeries curve{.history = selection_->histories()[selection_->run()],
                            .metric = shownMetric(),
                            .label = {},
-                           .smoothing = smoothing()};
+                           .smoothing = smoothing};
     const float smoothed = curve.smoothedAt(selection_->step());
     const QString smoothed_text = metricIsShare(shownMetric()) ? formatPercent(smoothed) : formatValue(smoothed, 3);
-    return {{}, {text + QString(", mean of %1 steps %2").arg(smoothing()).arg(smoothed_text), text, value_text}};
+    return {{}, {text + QString(", mean of %1 steps %2").arg(smoothing).arg(smoothed_text), text, value_text}};
   }
   const LossTrend trend = loss_trend(*history, selection_->step());
   return {is_alone ? QString("Is it learning?") : QString("Is %1 learning?").arg(letter), answersOf(trend),
@@ -171,14 +179,12 @@ void LossPanel::refill() {
                                 ? notInLogNotice(history->info(), metricName(shownMetric()))
                                 : QString("%1: no value yet").arg(metricName(shownMetric())));
   plot_->setNotice({});
-  // No mean for a checkpoint, whose batches of text have no order, and for a gradient, which is measured at few steps.
-  const bool is_smoothed =
-      run_origin(history->info()) != RunOrigin::checkpoint && shownMetric() != Metric::gradient_snr_db;
-  const int smoothing = is_smoothed ? this->smoothing() : 0;
+  const int smoothing = shownSmoothing(*history);
   std::vector<LineSeries> series;
   for (std::size_t run = 0; run < histories.size(); ++run) {
     const QString name = histories.size() > 1 ? runLabel(*selection_, to_int(run)) : QString("training");
-    series.push_back({histories[run], shownMetric(), kWholeRun, name, runColor(*selection_, to_int(run)), smoothing});
+    series.push_back({histories[run], shownMetric(), kWholeRun, name, runColor(*selection_, to_int(run)),
+                      shownSmoothing(*histories[run])});
   }
   if (shownMetric() == Metric::ce_loss && histories.size() == 1 && hasAny(*histories[0], Metric::val_loss)) {
     series.push_back({histories[0], Metric::val_loss, kWholeRun, "validation", 0, 0});
@@ -186,7 +192,8 @@ void LossPanel::refill() {
   }
   // The caption explains the bold curve; the pale curve has a value for each step.
   const QString bold = QString(" (bold: mean of %1 steps)").arg(smoothing);
-  plot_->setCaption(metricCaption(shownMetric()) + (smoothing > 0 ? bold : QString()));
+  plot_->setCaption(metricCaption(shownMetric()) + (is_of_layers(shownMetric()) ? ", mean of layers" : "") +
+                    (smoothing > 0 ? bold : QString()));
   plot_->setPercent(metricIsShare(shownMetric()));
   plot_->setExactAtInfinity(shownMetric() == Metric::gradient_snr_db);
   plot_->setSeries(std::move(series));

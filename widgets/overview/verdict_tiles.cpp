@@ -233,7 +233,7 @@ void VerdictTiles::fill() {
                   entropyContent(window, *history), deadContent(window, *history)};
     if (!window.layers.empty())
       for (TileContent& content : contents) {
-        content.steps = selection_->rangeText(window.steps);
+        content.steps = selection_->windowText(window.steps);
         content.color = runColor(*selection_, selection_->run());
       }
     if (!window.layers.empty()) addOthers(contents);
@@ -254,8 +254,8 @@ void VerdictTiles::addOthers(std::array<TileContent, 4>& contents) const {
     for (const LayerWindow& layer : window.layers) silent += layer.silent;
     const double lowest = std::ranges::min_element(window.layers, {}, &LayerWindow::entropy)->entropy;
     const std::array values{formatValue(window.worst(&LayerWindow::max_vio)->max_vio, 3),
-                            formatValue(window.worst(&LayerWindow::cv)->cv, 3), QString::number(100 * lowest, 'f', 1),
-                            formatCount(silent)};
+                            formatValue(window.worst(&LayerWindow::cv)->cv, 3),
+                            QString::number(100 * lowest, 'f', 1) + " %", formatCount(silent)};
     for (std::size_t tile = 0; tile < contents.size(); ++tile)
       contents[tile].other_runs.push_back(
           {runLetter(*selection_, run), values[tile], selection_->rangeText(window.steps), runColor(*selection_, run)});

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/table_text.h"
@@ -217,10 +218,13 @@ QStringList FiguresPanel::placeText(int figure) const {
   const bool is_of_window = metric == Metric::max_vio_window || metric == Metric::dead_fraction || is_together;
   const std::int64_t length = is_together ? kWindowSteps : history->info().window;
   const std::int64_t step = older < 0 ? selection_->step() : older;
-  const QString steps = selection_->rangeText(window_steps(*history, step, is_of_window ? length : 1));
+  const StepRange window = window_steps(*history, step, is_of_window ? length : 1);
+  const QString steps = selection_->windowText(window);
   const QString separator = QStringLiteral(", ");
+  const int loads = selection_->loadsIn(window);
   QStringList forms{place + separator + steps, at_short + separator + steps};
-  const QString shortest = is_of_window ? QString("last %1").arg(length) : steps;
+  const QString newest = "last " + (loads > 0 ? countedText(loads, "load") : QString::number(length));
+  const QString shortest = is_of_window ? newest : steps;
   return forms << at_short + separator + shortest << shortest;
 }
 

@@ -145,7 +145,7 @@ Panel::Answer BalancePanel::answer() const {
   const float median = of_window ? window_median : history.value_at(Metric::max_vio_p50, kWholeRun, selection_->step());
   const StepRange steps = window_steps(history, selection_->step(), of_window ? history.info().window : 1);
   const QString worst_text = QString("layer %1, MaxVio %2").arg(worst).arg(formatValue(double(largest), 3));
-  const QString range = selection_->rangeText(steps);
+  const QString range = selection_->windowText(steps);
   const QString first =
       QString("Most uneven %1 %2: %3").arg(of_window ? QString("over") : QString("at"), range, worst_text);
   return {"How even are the layers?",

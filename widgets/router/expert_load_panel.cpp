@@ -89,7 +89,10 @@ void ExpertLoadPanel::buildControls(View view) {
   span_ = makeChoice({"", ""}, "Steps", "Load of the last steps together, as in the verdict, or of the cursor's step");
   const auto name = [this] {
     const QString word = selection_->stepWord();
-    span_->setItemText(0, QString("last %1").arg(countedText(kWindowSteps, word.toUtf8().constData())));
+    const History* history = selection_->history();
+    const bool has_steps = history && !history->steps().empty();
+    const int loads = has_steps ? selection_->loadsIn(window_steps(*history, history->steps().last)) : 0;
+    span_->setItemText(0, "last " + (loads > 0 ? countedText(loads, "load") : selection_->stepCount(kWindowSteps)));
     span_->setItemText(1, QString("one %1").arg(word));
   };
   connect(selection_, &Selection::dataChanged, this, name);
@@ -176,7 +179,7 @@ QString ExpertLoadPanel::status() const {
   const auto frame = selection_->frame();
   if (showsOneStep()) return frame ? timeStatus(frame->step, true) : QString();
   QStringList parts;
-  if (view() == all_layers && !window().layers.empty()) parts << selection_->rangeText(window().steps);
+  if (view() == all_layers && !window().layers.empty()) parts << selection_->windowText(window().steps);
   const std::size_t shown = stack_->layers().size(), all = frame ? selection_->history()->info().moe_layers.size() : 0;
   if (view() == over_time && shown < all) parts << QString("%1 of %2 layers").arg(shown).arg(all);
   if (!selection_->following()) parts << timeStatus(selection_->step(), false);
@@ -406,7 +409,7 @@ Panel::Answer ExpertLoadPanel::answerOfLayers() const {
                                 .arg(formatValue(worst.max_vio + 1, 3));
   return {"Who gets the tokens?",
           {head + QStringLiteral("; ") + expert_text + QStringLiteral(", ") + share +
-               QString(showsOneStep() ? ", at %1" : ", over %1").arg(selection_->rangeText(window().steps)),
+               QString(showsOneStep() ? ", at %1" : ", over %1").arg(selection_->windowText(window().steps)),
            head + QStringLiteral("; ") + expert_text + QStringLiteral(", ") + share,
            head + QStringLiteral("; ") + expert_text, head + QStringLiteral("; ") + short_who, head}};
 }
@@ -433,7 +436,7 @@ Panel::Answer ExpertLoadPanel::answerOfLayer() const {
     first += QString(load->silent == 1 ? ", %1 of %2 gets none" : ", %1 of %2 get none")
                  .arg(load->silent)
                  .arg(load->utilisation.size());
-  const QString steps = QString(", over %1").arg(selection_->rangeText(window().steps));
+  const QString steps = QString(", over %1").arg(selection_->windowText(window().steps));
   return {question, {first + steps, first, short_load + steps, short_load}};
 }
 

@@ -121,7 +121,7 @@ QRect LayerStackMap::barsArea() const {
 }
 
 MarginBars LayerStackMap::barsOf(const RouterWindow& window) const {
-  MarginBars bars{.caption = selection_->rangeText(window.steps), .least_high = kMinBarScale, .reference = 1};
+  MarginBars bars{.caption = selection_->windowText(window.steps), .least_high = kMinBarScale, .reference = 1};
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     const LayerWindow* layer_window = window.find_layer(layers_[l]);
     for (int e = 0; layer_window && e < std::min(experts_, to_int(layer_window->utilisation.size())); ++e) {

@@ -7,6 +7,7 @@
 #include "core/files/text/words.h"
 #include "core/findings/comparison/gap_track.h"
 #include "core/frame/frame.h"
+#include "widgets/look/counted_text.h"
 
 namespace moescope {
 namespace {
@@ -69,6 +70,16 @@ QString Selection::stepCount(int steps) const {
 QString Selection::rangeText(StepRange steps) const {
   QString text = QString::fromStdString(steps_in_words(steps.first, steps.last));
   return stepWord() == "batch" ? text.replace("steps", "batches").replace("step", "batch") : text;
+}
+
+int Selection::loadsIn(StepRange steps) const {
+  const std::int64_t loads = history()->series(Metric::max_vio, kWholeRun, steps, 1).front().finite;
+  return loads < steps.size() ? to_int(loads) : 0;
+}
+
+QString Selection::windowText(StepRange steps) const {
+  const int loads = loadsIn(steps);
+  return (loads > 0 ? countedText(loads, "load") + ", " : QString()) + rangeText(steps);
 }
 
 const History* Selection::history() const {

@@ -41,9 +41,11 @@ class Selection : public QObject {
   void setStep(std::int64_t step);             // follows new steps if `step` is the newest, else stops following
   bool following() const { return following_; }
   void setFollowing(bool follow);
-  QString stepWord() const;                  // "step"; "batch" for a checkpoint, whose steps are batches of text
-  QString stepCount(int steps) const;        // "50 steps"; "50 batches" for a checkpoint
-  QString rangeText(StepRange steps) const;  // "steps 951 to 1,000", "step 7"; "batches 0 to 6" for a checkpoint
+  QString stepWord() const;                   // "step"; "batch" for a checkpoint, whose steps are batches of text
+  QString stepCount(int steps) const;         // "50 steps"; "50 batches" for a checkpoint
+  int loadsIn(StepRange steps) const;         // loads of the active run in them; 0: every step has one
+  QString windowText(StepRange steps) const;  // rangeText(), or "5 loads, steps 1,300 to 1,380"
+  QString rangeText(StepRange steps) const;   // "steps 951 to 1,000", "step 7"; "batches 0 to 6" for a checkpoint
   // Runs whose numbers of tokens in a step differ are aligned by tokens (token_ratio() in gap_track.h). The steps of
   // the selection are those of the active run; these give the places of another run.
   bool isByTokens() const;
