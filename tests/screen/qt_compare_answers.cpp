@@ -206,7 +206,7 @@ class CompareAnswersTest : public QObject {
         const auto first_outside = static_cast<std::size_t>(gap.rend() - last_inside);
         const VerdictWord word = verdict_word(judged.conclusion(static_cast<int>(run)));
         const bool differs = word == VerdictWord::worse || word == VerdictWord::better;
-        const bool has_step = first_outside < gap.size();
+        const bool has_step = first_outside + 5 <= gap.size();
         const QString words = differs ? QString() : ", " + QString::fromLatin1(to_text(word)).toLower();
         const bool is_above = gap.back() > 0;
         const QString side = is_above ? "above" : "below", other_side = is_above ? "below" : "above";

@@ -10,6 +10,7 @@
 namespace moescope {
 namespace {
 
+constexpr std::int64_t kLastingSteps = 5;  // steps on one side of the band until it is named
 // Share of the raw gaps that may be outside the axis at either end, so that spikes of the first steps do not determine
 // it.
 constexpr double kSparedShare = 0.02;
@@ -328,14 +329,15 @@ QString LossGapPanel::letterOf(int place) const {
   return judged_->baseline() != 0 && selection_->isNoiseTwin(place) ? letter + QStringLiteral(" \u2212 A") : letter;
 }
 
-// "B is above the band since step 700, below it before", and in short "B is above the band", by the smoothed gap; a run
-// whose smoothed gap is inside is "outside the band" by its mean gap.
+// "B is above the band since step 700, below it before" if the side has lasted, and in short "B is above the band", by
+// the smoothed gap; a run whose smoothed gap is inside is "outside the band" by its mean gap.
 QStringList LossGapPanel::sideTexts(int place) const {
   const GapTrack& track = judged_->track(place);
   const float band = judged_->matters();
   const QString letter = runLetter(*selection_, place);
   const auto first_step = track.out_since(band);
-  if (!first_step) return QStringList(2, letter + " is outside the band");
+  if (!first_step || track.count({*first_step, INT64_MAX - 1}) < kLastingSteps)
+    return QStringList(2, letter + " is outside the band");
   const std::size_t first = track.place(*first_step);
   const auto side_at = [&](std::size_t i) { return track.smooth()[i] > 0 ? QString("above") : QString("below"); };
   const QString side = QString("%1 is %2 the band").arg(letter, side_at(first));
