@@ -42,8 +42,12 @@ void shorten(const ClaimsOptions& o, std::vector<Claim>& claims) {
 }
 
 void print_list(std::span<const Claim> claims) {
-  for (const Claim& claim : claims)
-    print_out("{:<22} {}\n   {}\n", claim.name, printable(claim.statement), printable(claim.source));
+  Report report;
+  for (const Claim& claim : claims) {
+    report.sentence(fmt::format("{:<22} {}", claim.name, claim.statement));
+    report.sentence("   " + claim.source);
+  }
+  print_report(report);
 }
 
 void print_table(std::span<const Claim> claims, const ClaimResults& results) {
@@ -52,7 +56,10 @@ void print_table(std::span<const Claim> claims, const ClaimResults& results) {
   for (const ClaimRow& row : rows)
     table.add(row.claim->name, row.comparison->text, row.comparison->published,
               row.gap_text().empty() ? "-" : row.gap_text(), claim_verdict_words(row.verdict));
-  print_out("{}{}\n", to_text(table), claim_notes(rows, results));
+  Report report;
+  report.table("", table);
+  report.lines(claim_notes(rows, results) + '\n');
+  print_report(report);
 }
 
 ClaimResults try_them(const ClaimsOptions& o, std::span<const Claim> claims) {

@@ -188,9 +188,11 @@ void export_tensors(const ExportOptions& options) {
   } else {
     exported.tensors = export_weights(from, options.out);
   }
-  print_out("{}: {} tensors of {}\n", printable(options.out), exported.tensors, printable(from));
-  if (!exported.tokenizer.empty()) print_out("tokenizer of {}\n", printable(exported.tokenizer));
-  for (const std::string& note : exported.notes) print_out("{}\n", printable(note));
+  Report report;
+  report.sentence(fmt::format("{}: {} tensors of {}", options.out, exported.tensors, from));
+  if (!exported.tokenizer.empty()) report.sentence("tokenizer of " + exported.tokenizer);
+  for (const std::string& note : exported.notes) report.sentence(note);
+  print_report(report);
 }
 
 bool is_comparison(const ExportOptions& options) {

@@ -27,23 +27,30 @@ struct LessonOptions {
 };
 
 void print_list() {
+  Report report;
   int number = 0;
   for (const std::string& name : lesson_names()) {
     const Lesson lesson = find_lesson(name).lesson;
-    print_out("{}  {:<22} {}\n   {}\n", ++number, name, printable(lesson.title), printable(lesson.subject));
+    report.sentence(fmt::format("{}  {:<22} {}", ++number, name, lesson.title));
+    report.sentence("   " + lesson.subject);
   }
-  print_out("\nFaults of real trainings:\n");
+  report.sentence("");
+  report.sentence("Faults of real trainings:");
   for (const std::string& name : exhibit_names())
-    print_out("   {:<22} {}\n", name, printable(find_lesson(name).lesson.title));
-  print_out("\nProblem sets:\n");
+    report.sentence(fmt::format("   {:<22} {}", name, find_lesson(name).lesson.title));
+  report.sentence("");
+  report.sentence("Problem sets:");
   for (const std::string& name : assignment_names())
-    print_out("   {:<22} {}\n", name, printable(find_assignment(name, 1).assignment.lesson.title));
+    report.sentence(fmt::format("   {:<22} {}", name, find_assignment(name, 1).assignment.lesson.title));
+  print_report(report);
 }
 
 void print_figures() {
   ValueTable table({{"figure"}, {"unit"}, {"meaning"}});
   for (const LessonFigureInfo& info : lesson_figures()) table.add(info.key, info.unit, info.meaning);
-  print_out("{}", to_text(table));
+  Report report;
+  report.table("", table);
+  print_report(report);
 }
 
 const char* mark(LessonJudgement::State state) {
@@ -63,18 +70,18 @@ bool run_one(const LessonOptions& options, std::optional<std::int64_t> seed) {
     if (!options.quiet) print_out("    ... {}\n", printable(task));
     std::fflush(stdout);
   });
+  Report report;
   int step = -1;
   for (const LessonOutcome::Line& line : outcome.checks) {
     if (line.step != step) {
       step = line.step;
-      print_out("  {} {}\n", step + 1, printable(lesson.steps[step].title));
+      report.sentence(fmt::format("  {} {}", step + 1, lesson.steps[step].title));
     }
     const std::string note = line.judgement.note.empty() ? "" : " (" + line.judgement.note + ")";
-    print_out("    {} {}: {}\n", mark(line.judgement.state), printable(line.text),
-              printable(line.judgement.text + note));
+    report.sentence(fmt::format("    {} {}: {}", mark(line.judgement.state), line.text, line.judgement.text + note));
   }
-  print_out("{}\n",
-            outcome.holds ? "The result agrees with the lesson." : "The result does NOT agree with the lesson.");
+  report.sentence(outcome.holds ? "The result agrees with the lesson." : "The result does NOT agree with the lesson.");
+  print_report(report);
   return outcome.holds;
 }
 
@@ -138,7 +145,9 @@ void grade_folder(const LessonOptions& options) {
   const ValueTable marks = marks_table(graded);
   write_output("", files[0], to_csv(marks));
   for (std::size_t i = 0; i < graded.size(); ++i) write_output("", files[i + 1], gradescope_json(graded[i]));
-  print_out("{}", to_text(marks));
+  Report report;
+  report.table("", marks);
+  print_report(report);
 }
 
 // Refuses options that would have no effect.

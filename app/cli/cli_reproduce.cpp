@@ -25,11 +25,13 @@ struct ReproduceOptions {
 Reproduction reproduce_one(const RecordingReader& recording, const RunInfo& info, const KernelCheck& kernels,
                            std::int64_t steps) {
   const auto history = recording.load(info.run);
+  Report beforehand;
   for (const std::string& input : inputs_to_reproduce(recording.runs().front(), info))
-    print_out("{}: reads {}\n", printable(info.name), printable(input));
-  print_out("{}: {}\n", printable(info.name), printable(kernels.text));
-  print_out("{}: training {} step{} again\n", printable(info.name), steps < 0 ? history->steps().size() : steps,
-            steps == 1 ? "" : "s");
+    beforehand.sentence(fmt::format("{}: reads {}", info.name, input));
+  beforehand.sentence(fmt::format("{}: {}", info.name, kernels.text));
+  beforehand.sentence(fmt::format("{}: training {} step{} again", info.name,
+                                  steps < 0 ? history->steps().size() : steps, steps == 1 ? "" : "s"));
+  print_report(beforehand);
   std::fflush(stdout);
   std::int64_t reported = 0;
   Reproduction result = reproduce(recording.runs().front(), *history, steps, [&](std::int64_t done, std::int64_t all) {
@@ -38,7 +40,9 @@ Reproduction reproduce_one(const RecordingReader& recording, const RunInfo& info
     print_to(stderr, "  {} of {} steps\n", done, all);
     return true;
   });
-  print_out("{}\n", printable_lines(result.text()));
+  Report report;
+  report.lines(result.text());
+  print_report(report);
   return result;
 }
 

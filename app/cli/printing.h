@@ -19,7 +19,7 @@ template <class... Values>
 void print_out(fmt::format_string<Values...> format, Values&&... values) {
   print_to(stdout, format, std::forward<Values>(values)...);
 }
-inline void print_report(const Report& report, bool as_json) {
+inline void print_report(const Report& report, bool as_json = false) {
   print_out("{}", as_json ? report.json_text() : report.text());
 }
 

@@ -110,7 +110,7 @@ TEST_F(Cli, WritesRecordingAndJsonLines) {
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.err, "");
   for (const char* word : {"step 1/12", "step 12/12", "tokens/s", "final loss", "MaxVio",
-                           "health      Too early to tell: 12 of about 150 steps", "r.moescope"})
+                           "health: Too early to tell: 12 of about 150 steps", "r.moescope"})
     EXPECT_NE(result.out.find(word), std::string::npos) << word << '\n' << result.out;
   EXPECT_EQ(result.out.find('\r'), std::string::npos) << "plain lines when it is no terminal";
   const auto steps = steps_of(read("j"));
@@ -370,7 +370,7 @@ TEST_F(Cli, RunsInLockStepResumeTogetherTheFirstFirst) {
   ASSERT_EQ(resumed_run.status, 0) << resumed_run.err;
   EXPECT_NE(resumed_run.out.find("z: "), std::string::npos) << resumed_run.out;
   EXPECT_NE(resumed_run.out.find("in lock-step with z+top_k-1"), std::string::npos) << resumed_run.out;
-  EXPECT_NE(resumed_run.out.find("tokens/s\nGEMMs       "), std::string::npos) << resumed_run.out;
+  EXPECT_NE(resumed_run.out.find("tokens/s\nGEMMs: "), std::string::npos) << resumed_run.out;
 }
 
 TEST_F(Cli, ResumeRefusesWhatWouldChangeTheRun) {

@@ -121,7 +121,7 @@ TEST_F(CliAccidents, AFullDiskEndsTheRecordingNotTheTraining) {
   EXPECT_EQ(result.status, 1) << result.err;
   EXPECT_EQ(count(result.err, "recording stopped: " + path("r")), 1u) << result.err;
   EXPECT_EQ(count(result.err, "File too large"), 1u) << result.err;
-  EXPECT_NE(result.out.find("steps       120"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("steps: 120"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find(path("r") + ", not to the end"), std::string::npos) << result.out;
   EXPECT_TRUE(fs::exists(path("c/120/n.safetensors")));
   const auto history = RecordingReader(path("r")).load(0);
@@ -134,14 +134,14 @@ TEST_F(CliAccidents, AFullDiskEndsTheJsonLinesNotTheTraining) {
   const Result limited = run(train({"--steps", "60", "--jsonl", path("j")}), at_most(20'000));
   EXPECT_EQ(limited.status, 1);
   EXPECT_EQ(count(limited.err, "--jsonl " + path("j") + ": cannot be written: File too large"), 1u) << limited.err;
-  EXPECT_NE(limited.out.find("steps       60"), std::string::npos) << limited.out;
+  EXPECT_NE(limited.out.find("steps: 60"), std::string::npos) << limited.out;
 
   for (const std::string& lines : {std::string("/dev/full"), std::string("-")}) {
     const Result full =
         run(train({"--steps", "6", "--jsonl", lines}), lines == "-" ? to_full_disk : std::function<void()>());
     EXPECT_EQ(full.status, 1) << lines;
     EXPECT_EQ(count(full.err, "--jsonl " + lines + ": cannot be written: No space left on device"), 1u) << full.err;
-    EXPECT_NE((full.out + full.err).find("steps       6"), std::string::npos) << full.out << full.err;
+    EXPECT_NE((full.out + full.err).find("steps: 6"), std::string::npos) << full.out << full.err;
   }
 }
 
@@ -159,8 +159,8 @@ TEST_F(CliAccidents, ACheckpointThatFindsNoRoomIsSaidOnceAndTriedAgain) {
   EXPECT_EQ(result.status, 1);
   EXPECT_EQ(count(result.err, "could not be written"), 1u) << result.err;
   EXPECT_NE(result.err.find(path("c/3")), std::string::npos) << result.err;
-  EXPECT_NE(result.out.find("steps       12"), std::string::npos) << result.out;
-  EXPECT_NE(result.out.find("checkpoint  none could be written"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("steps: 12"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("checkpoint: none could be written"), std::string::npos) << result.out;
   EXPECT_FALSE(fs::exists(path("c")));
 }
 
@@ -173,7 +173,7 @@ TEST_F(CliAccidents, ARemovedRecordingIsSaidAndAnotherOfItsNameIsLeftAlone) {
   const Result result = finish(pid);
   EXPECT_EQ(result.status, 1);
   EXPECT_EQ(count(result.err, path("r") + ": was removed or moved while it was written"), 1u) << result.err;
-  EXPECT_NE(result.out.find("steps       400"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("steps: 400"), std::string::npos) << result.out;
   EXPECT_EQ(read("r"), "another");
   EXPECT_EQ(read("r-wal"), "its log");
 }
@@ -205,7 +205,7 @@ TEST_F(CliAccidents, RemovedJsonLinesAreSaid) {
   const Result result = finish(pid);
   EXPECT_EQ(result.status, 1);
   EXPECT_EQ(count(result.err, path("j") + ": was removed or moved"), 1u) << result.err;
-  EXPECT_NE(result.out.find("steps       400"), std::string::npos);
+  EXPECT_NE(result.out.find("steps: 400"), std::string::npos);
 }
 
 TEST_F(CliAccidents, ARemovedCheckpointFolderIsSaidAndMadeAnew) {
@@ -376,11 +376,11 @@ TEST_F(CliAccidents, ATrainingGoesOnWithTheKernelsOfItsCheckpoint) {
   ASSERT_EQ(resumed.status, 0) << resumed.err;
   EXPECT_EQ(steps_of(resumed.out), std::vector<std::string>(whole.begin() + 4, whole.end()));
   EXPECT_EQ(read("c/9/n.safetensors"), read("w/9/n.safetensors"));
-  EXPECT_EQ(resumed.err.find("kernels  "), std::string::npos) << "nothing to say\n" << resumed.err;
+  EXPECT_EQ(resumed.err.find("kernels: "), std::string::npos) << "nothing to say\n" << resumed.err;
 
   const Result other = run({"train", "--resume", path("w"), "--steps", "11"}, with_kernels("Nehalem"));
   EXPECT_EQ(other.status, 0);
-  EXPECT_NE(other.out.find("kernels     Computed by OpenBLAS"), std::string::npos) << other.out;
+  EXPECT_NE(other.out.find("kernels: Computed by OpenBLAS"), std::string::npos) << other.out;
   EXPECT_LT(other.out.find("Nehalem"), other.out.find("step 10/11"));
 }
 

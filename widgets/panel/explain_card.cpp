@@ -120,11 +120,11 @@ QString metricCard(const MetricInfo& info) {
   const auto more = [](const QString& label, const char* words) {
     return *words ? QStringLiteral("%1 %2<br>").arg(label, escaped(words)) : QString();
   };
-  return cardOf(info,
-                QStringLiteral("<span class=\"muted\">%1</span><br><code>%2</code>")
-                    .arg(QLatin1String(provenance_name(info.provenance)), escaped(info.formula)),
-                QStringLiteral("<p class=\"more\">%1%2</p>")
-                    .arg(more("Affected by:", info.knobs), more("Source:", info.source)));
+  return cardOf(
+      info,
+      QStringLiteral("<span class=\"muted\">%1</span><br><code>%2</code>")
+          .arg(QLatin1String(provenance_name(info.provenance)), escaped(info.formula)),
+      QStringLiteral("<p class=\"more\">%1%2</p>").arg(more("Affected by:", info.knobs), more("Source:", info.source)));
 }
 
 ExplainCard* ExplainCard::open(QWidget* window, QPoint at, const QString& title, std::function<QString()> html) {

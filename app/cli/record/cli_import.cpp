@@ -88,12 +88,14 @@ std::string count_and_range(const History& run) {
 }
 
 void print_summary(const OpenedRuns& opened, const std::string& out, double seconds) {
+  Report report;
   for (const auto& run : opened.histories) {
     const RunInfo& info = run->info();
-    print_out("{} {}: {}, {} MoE layers of {} experts\n", static_cast<char>('A' + info.run), printable(info.name),
-              count_and_range(*run), info.moe_layers.size(), info.n_experts);
+    report.sentence(fmt::format("{} {}: {}, {} MoE layers of {} experts", static_cast<char>('A' + info.run), info.name,
+                                count_and_range(*run), info.moe_layers.size(), info.n_experts));
   }
-  print_out("{}: {:.1f} MB, in {:.1f} s\n", printable(out), fs::file_size(out) / 1e6, seconds);
+  report.sentence(fmt::format("{}: {:.1f} MB, in {:.1f} s", out, fs::file_size(out) / 1e6, seconds));
+  print_report(report);
 }
 
 ImportOptions options_of(const ImportCommand& command) {

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -54,24 +55,31 @@ void print_notes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) print_to(stderr, "note: {}\n", printable(note));
 }
 
+// Prints the part of the result that is known, since the next part may take minutes.
+void print_part(Report& report) {
+  print_report(std::exchange(report, {}));
+  std::fflush(stdout);
+}
+
 std::string bytes_text(double bytes) {
   return bytes >= kGiga ? fmt::format("{:.2f} GB", bytes / kGiga) : fmt::format("{:.1f} MB", bytes / kMega);
 }
 
-void print_beforehand(const CheckpointModel& model, const RunCommand& command) {
+void add_beforehand(Report& report, const CheckpointModel& model, const RunCommand& command) {
   const CheckpointConfig& config = model.config();
-  print_out("{}: {}, {} layers ({} with experts), {} experts, top {}, {:.4g} M parameters in {}\n",
-            printable(command.folder), config.architecture, config.layers.size(), model.moe_layers().size(),
-            config.experts, config.router.config.top_k, model.parameters() / kMega, bytes_text(model.stored_bytes()));
-  print_out("memory: {} for a batch of {} x {} tokens, without the weights, which are read from mapped files\n",
-            bytes_text(model.working_bytes(Index{command.batch} * command.texts.length)), command.batch,
-            command.texts.length);
-  print_out("time: about {:.3g} s for 1,000 tokens, estimated from one layer of each kind\n",
-            1000 * model.measured_seconds_per_token());
-  std::fflush(stdout);
+  report.sentence(fmt::format("{}: {}, {} layers ({} with experts), {} experts, top {}, {:.4g} M parameters in {}",
+                              command.folder, config.architecture, config.layers.size(), model.moe_layers().size(),
+                              config.experts, config.router.config.top_k, model.parameters() / kMega,
+                              bytes_text(model.stored_bytes())));
+  report.sentence(
+      fmt::format("memory: {} for a batch of {} x {} tokens, without the weights, which are read from mapped files",
+                  bytes_text(model.working_bytes(Index{command.batch} * command.texts.length)), command.batch,
+                  command.texts.length));
+  report.sentence(fmt::format("time: about {:.3g} s for 1,000 tokens, estimated from one layer of each kind",
+                              1000 * model.measured_seconds_per_token()));
 }
 
-void print_losses(const CheckpointRun& run, double seconds) {
+void add_losses(Report& report, const CheckpointRun& run, double seconds) {
   ValueTable table(
       {{"text"}, {"tokens predicted"}, {.name = "loss", .unit = "nats/token", .format = ".5f"}, {"perplexity"}});
   const auto add = [&](const std::string& name, const TextLoss& loss) {
@@ -80,35 +88,36 @@ void print_losses(const CheckpointRun& run, double seconds) {
   };
   for (std::size_t d = 0; d < run.losses().size(); ++d) add(run.info().domains[d], run.losses()[d]);
   if (run.losses().size() > 1) add("all", run.loss());
-  print_out("{}", to_text(table));
-  print_out("{} tokens in {:.2f} s: {:.0f} tokens/s\n", run.tokens(), seconds, run.tokens() / seconds);
+  report.table("", table);
+  report.sentence(fmt::format("{} tokens in {:.2f} s: {:.0f} tokens/s", run.tokens(), seconds, run.tokens() / seconds));
 }
 
-void print_load(const CheckpointRun& run) {
+void add_load(Report& report, const CheckpointRun& run) {
   const RunInfo& info = run.info();
   if (info.moe_layers.empty()) return;
-  print_out("load of each expert, in fair shares:\n");
+  report.sentence("load of each expert, in fair shares:");
   for (std::size_t i = 0; i < info.moe_layers.size(); ++i) {
-    double slots = 0;
-    for (const std::uint64_t n : run.load()[i]) slots += n;
-    print_out("layer {}:", info.moe_layers[i]);
-    for (const std::uint64_t n : run.load()[i]) print_out(" {:.2f}", static_cast<double>(n) * info.n_experts / slots);
-    print_out("\n");
+    const double slots = std::accumulate(run.load()[i].begin(), run.load()[i].end(), 0.0);
+    report.sentence(fmt::format("layer {}: {}", info.moe_layers[i], joined(run.load()[i], " ", [&](std::uint64_t n) {
+                                  return fmt::format("{:.2f}", static_cast<double>(n) * info.n_experts / slots);
+                                })));
   }
 }
 
-void print_written(const CheckpointModel& model, const std::vector<LabelledText>& texts, const RunCommand& command,
-                   const Tokenizer* tokenizer) {
+void add_written(Report& report, const CheckpointModel& model, const std::vector<LabelledText>& texts,
+                 const RunCommand& command, const Tokenizer* tokenizer) {
   for (const LabelledText& text : texts) {
     if (text.ids.empty()) continue;
     const std::span<const std::int32_t> all = text.ids;
     const auto prompt = all.last(std::min(all.size(), static_cast<std::size_t>(command.texts.length)));
     const WrittenText written = continue_text(model, prompt, command.written);
-    print_out("continuation of {} ({} tokens read at {:.0f} tokens/s, {} written at {:.1f} tokens/s):\n{}\n",
-              printable(text.name), prompt.size(), prompt.size() / written.prefill_s, written.ids.size(),
-              (written.ids.size() - 1) / written.decode_s,
-              (tokenizer ? printable_lines(tokenizer->decode(written.ids))
-                         : joined(written.ids, " ", [](std::int32_t id) { return std::to_string(id); })));
+    report.sentence(
+        fmt::format("continuation of {} ({} tokens read at {:.0f} tokens/s, {} written at {:.1f} tokens/s):", text.name,
+                    prompt.size(), prompt.size() / written.prefill_s, written.ids.size(),
+                    (written.ids.size() - 1) / written.decode_s));
+    report.lines((tokenizer ? tokenizer->decode(written.ids)
+                            : joined(written.ids, " ", [](std::int32_t id) { return std::to_string(id); })) +
+                 '\n');
   }
 }
 
@@ -117,18 +126,18 @@ std::string interval_text(const FigureOfPieces& figure, double factor) {
          (std::isnan(figure.interval) ? "" : fmt::format(" +- {:.2g}", factor * figure.interval));
 }
 
-// Prints how much the forward pass of each published recipe changes the loss, against kRelevantGap of the loss.
-void print_published(const PrecisionScan& scan) {
+// Adds how much the forward pass of each published recipe changes the loss, against kRelevantGap of the loss.
+void add_published(Report& report, const PrecisionScan& scan) {
   const double matters = kRelevantGap * scan.loss;
-  print_out(
+  report.sentence(fmt::format(
       "forward passes of published recipes, the gate in FP32; a change of {:.2g} nats/token ({:.2g} % of the loss) "
-      "matters:\n",
-      matters, 100 * kRelevantGap);
+      "matters:",
+      matters, 100 * kRelevantGap));
   ValueTable table({{"recipe"}, {"divergence, 1e-3 nats/token"}, {"loss, 1e-3 nats/token"}, {"against what matters"}});
   for (const PublishedFit& fit : scan.published)
     table.add(fit.name, interval_text(fit.divergence, 1e3), interval_text(fit.loss_change, 1e3),
               to_text(fit_of(fit, scan.loss, kRelevantGap)));
-  print_out("{}", to_text(table));
+  report.table("", table);
 }
 
 std::function<bool(int done, int passes)> shown_passes(const RunCommand& command) {
@@ -138,13 +147,13 @@ std::function<bool(int done, int passes)> shown_passes(const RunCommand& command
   };
 }
 
-// Prints how much the predictions change when one operand at a time is rounded.
-PrecisionScan print_twins(CheckpointModel& model, const std::vector<LabelledText>& texts, const RunCommand& command,
-                          Recipe recipe) {
+// Adds how much the predictions change when one operand at a time is rounded.
+PrecisionScan add_twins(Report& report, CheckpointModel& model, const std::vector<LabelledText>& texts,
+                        const RunCommand& command, Recipe recipe) {
   const PrecisionScan scan =
       compare_precision(model, texts, {command.texts.length, command.twin_pieces}, recipe, shown_passes(command));
-  print_out("one operand at a time in {}, all else in FP32, 95 % intervals over {} pieces of text:\n",
-            recipe_info(recipe).name, scan.pieces);
+  report.sentence(fmt::format("one operand at a time in {}, all else in FP32, 95 % intervals over {} pieces of text:",
+                              recipe_info(recipe).name, scan.pieces));
   ValueTable table({{"operand"},
                     {"divergence, 1e-3 nats/token"},
                     {"distance to the first of its kind"},
@@ -153,8 +162,8 @@ PrecisionScan print_twins(CheckpointModel& model, const std::vector<LabelledText
   for (const PrecisionTwin& twin : scan.twins)
     table.add(twin_name(twin), interval_text(twin.divergence, 1e3), interval_text(twin.behind, 1e3),
               interval_text(twin.loss_change, 1e3), interval_text(twin.flips, 100));
-  print_out("{}", to_text(table));
-  print_published(scan);
+  report.table("", table);
+  add_published(report, scan);
   return scan;
 }
 
@@ -174,23 +183,25 @@ std::string plan_row_name(const PlanRow& row) {
   return layer + gemm_class_name(row.gemm_class) + (experts.empty() ? "" : " " + listed(experts, 1 << 16));
 }
 
-// Prints a format for each group of weights within the budget, and writes it as configs.
-void print_plan(CheckpointModel& model, const std::vector<LabelledText>& texts, const RunCommand& command) {
+// Adds a format for each group of weights within the budget, and writes it as configs.
+void add_plan(Report& report, CheckpointModel& model, const std::vector<LabelledText>& texts,
+              const RunCommand& command) {
   const FormatPlan plan = plan_formats(model, texts, {command.texts.length, command.twin_pieces}, plan_request(command),
                                        shown_passes(command));
-  print_out("plan of {:.4g} bits per weight, activations not rounded:\n", plan.bits);
+  report.sentence(fmt::format("plan of {:.4g} bits per weight, activations not rounded:", plan.bits));
   ValueTable rows({{"weights"}, {"format"}, {.name = "number", .unit = "million", .format = ".3f"}});
   for (const PlanRow& row : plan_rows(plan))
     rows.add(plan_row_name(row), recipe_info(row.format).name, row.weights() / kMega);
-  print_out("{}", to_text(rows));
-  print_out("chosen in {}: divergence {} measured, {:.3g} as the sum of single changes, 1e-3 nats/token\n",
-            counted(plan.rounds, "round", "rounds"), interval_text(plan.ranking_divergence, 1e3),
-            1e3 * plan.summed_divergence);
+  report.table("", rows);
+  report.sentence(
+      fmt::format("chosen in {}: divergence {} measured, {:.3g} as the sum of single changes, 1e-3 nats/token",
+                  counted(plan.rounds, "round", "rounds"), interval_text(plan.ranking_divergence, 1e3),
+                  1e3 * plan.summed_divergence));
   if (plan.unused_experts > 0)
-    print_out("{} got no token of these texts: no measurement supports the format\n",
-              counted(plan.unused_experts, "expert", "experts"));
-  print_out("against {:.5f} nats/token in FP32, on {} that had no part in the choice:\n", plan.loss,
-            counted(plan.pieces, "piece of text", "pieces of text"));
+    report.sentence(fmt::format("{} got no token of these texts: no measurement supports the format",
+                                counted(plan.unused_experts, "expert", "experts")));
+  report.sentence(fmt::format("against {:.5f} nats/token in FP32, on {} that had no part in the choice:", plan.loss,
+                              counted(plan.pieces, "piece of text", "pieces of text")));
   ValueTable effects({{"formats"},
                       {.name = "bits per weight", .digits = 4},
                       {"divergence, 1e-3 nats/token"},
@@ -200,22 +211,23 @@ void print_plan(CheckpointModel& model, const std::vector<LabelledText>& texts, 
   };
   add(plan.effect, "the plan", plan.bits);
   for (const PublishedFit& fit : plan.uniform) add(fit, "all weights in " + fit.name, bits_of(*recipe_named(fit.name)));
-  print_out("{}", to_text(effects));
+  report.table("", effects);
   if (!command.plan_file.empty()) write_output("--write-plan", command.plan_file, plan_json(plan));
 }
 
 constexpr std::size_t kMaxDomainColumns = 8;
 
-void print_pruning(const ExpertScan& scan) {
+void add_pruning(Report& report, const ExpertScan& scan) {
   if (scan.pruning.empty()) return;
-  print_out("loss without several experts of every layer, 1e-3 nats/token{}:\n",
-            scan.pieces > 1 ? "; experts are ranked on every second piece, the loss is measured on the others" : "");
+  report.sentence(fmt::format(
+      "loss without several experts of every layer, 1e-3 nats/token{}:",
+      scan.pieces > 1 ? "; experts are ranked on every second piece, the loss is measured on the others" : ""));
   ValueTable table(
       {{"experts removed"}, {"smallest divergence"}, {"smallest saliency"}, {"random, interval over 5 choices"}});
   for (const PrunedModel& model : scan.pruning)
     table.add(model.removed, interval_text(model.by_divergence, 1e3), interval_text(model.by_saliency, 1e3),
               interval_text(model.random, 1e3));
-  print_out("{}", to_text(table));
+  report.table("", table);
 }
 
 std::string most_similar_text(const ExpertSimilarity& similarity, const ExpertCost& cost) {
@@ -228,14 +240,14 @@ struct ExpertFigures {
   ExpertScan scan;
   ExpertSimilarity similarity;
 };
-// Prints what the model loses without each expert, and how similar the experts are.
-ExpertFigures print_without_each(CheckpointModel& model, const std::vector<LabelledText>& texts,
-                                 const RunCommand& command) {
+// Adds what the model loses without each expert, and how similar the experts are.
+ExpertFigures add_without_each(Report& report, CheckpointModel& model, const std::vector<LabelledText>& texts,
+                               const RunCommand& command) {
   const ComparedTexts which{command.texts.length, command.twin_pieces};
   ExpertFigures figures{remove_each_expert(model, texts, which, shown_passes(command)),
                         similarity_of_experts(model, texts, which, shown_passes(command))};
   const ExpertScan& scan = figures.scan;
-  print_out("one expert left out at a time, 95 % intervals over {} pieces of text:\n", scan.pieces);
+  report.sentence(fmt::format("one expert left out at a time, 95 % intervals over {} pieces of text:", scan.pieces));
   const bool by_domain = scan.domains.size() > 1 && scan.domains.size() <= kMaxDomainColumns;
   std::vector<ValueColumn> columns{{"expert"},
                                    {.name = "load", .unit = "fair shares", .format = ".2f"},
@@ -257,8 +269,8 @@ ExpertFigures print_without_each(CheckpointModel& model, const std::vector<Label
       for (const FigureOfPieces& loss : cost.loss_by_domain) row.emplace_back(1e3 * loss.mean);
     table.add_row(row);
   }
-  print_out("{}", to_text(table));
-  print_pruning(scan);
+  report.table("", table);
+  add_pruning(report, scan);
   return figures;
 }
 
@@ -275,7 +287,7 @@ class PairFigures {
     b_->append(b);
   }
 
-  void print() const {
+  void add_to(Report& report) const {
     ValueTable table({{"B against A"}, {"mean over batches"}, {.name = "95 % interval, +-", .digits = 2}});
     const auto row = [&](const std::string& name, Metric metric, int layer, double factor) {
       std::vector<double> known;
@@ -292,15 +304,15 @@ class PairFigures {
     row("other experts in at least one layer, % of the tokens", Metric::fp32_any_layer_flipped, kWholeRun, 100);
     for (const int layer : b_->info().moe_layers)
       row(fmt::format("other experts in layer {}, % of the tokens", layer), Metric::flip_rate, layer, 100);
-    print_out("{}", to_text(table));
-    print_out("{}\n", printable(verdict_sentence(conclude(a_, {b_}, {}))));
+    report.table("", table);
+    report.sentence(verdict_sentence(conclude(a_, {b_}, {})));
   }
 
  private:
   std::shared_ptr<History> a_, b_;
 };
 
-void print_pair_losses(const CheckpointPair& pair) {
+void add_pair_losses(Report& report, const CheckpointPair& pair) {
   ValueTable table({{"text"},
                     {"tokens predicted"},
                     {.name = "loss of A", .unit = "nats/token", .format = ".5f"},
@@ -315,7 +327,7 @@ void print_pair_losses(const CheckpointPair& pair) {
   for (std::size_t d = 0; d < pair.a().losses().size(); ++d)
     row(pair.a().info().domains[d], pair.a().losses()[d], pair.b().losses()[d]);
   if (pair.a().losses().size() > 1) row("all", pair.a().loss(), pair.b().loss());
-  print_out("{}", to_text(table));
+  report.table("", table);
 }
 
 void require_alone(const RunCommand& command) {
@@ -341,7 +353,11 @@ void run_pair(const RunCommand& command, const CheckpointModel& a, const ReadTex
   print_notes(b.notes());
   CheckpointPair pair({a, command.folder}, {b, command.with}, read.texts, command.texts, tokenizer);
   pair.set_weights(weight_difference(a, b, [](double) { return true; }));
-  print_out("A: {}\nB: {}\n{}\n", printable(command.folder), printable(command.with), pair.weights().text());
+  Report report;
+  report.sentence("A: " + command.folder);
+  report.sentence("B: " + command.with);
+  report.sentence(pair.weights().text());
+  print_part(report);
   std::optional<RecordingInWork> recording;
   if (!command.out.empty()) {
     recording.emplace(command.out);
@@ -361,8 +377,9 @@ void run_pair(const RunCommand& command, const CheckpointModel& a, const ReadTex
     recording->add(of_b);
   }
   if (!command.quiet) show_count("batch", pair.steps(), pair.steps());
-  print_pair_losses(pair);
-  figures.print();
+  add_pair_losses(report, pair);
+  figures.add_to(report);
+  print_part(report);
   if (recording) recording->finish();
 }
 
@@ -398,7 +415,9 @@ void run(RunCommand command) {
                      .sequences = command.batch,
                      .run_name = fs::weakly_canonical(command.folder).filename().string(),
                      .tokenizer = tokenizer});
-  if (!command.quiet) print_beforehand(model, command);
+  Report report;
+  if (!command.quiet) add_beforehand(report, model, command);
+  print_part(report);
   std::optional<RecordingInWork> recording;
   if (!command.out.empty()) {
     recording.emplace(command.out);
@@ -412,22 +431,27 @@ void run(RunCommand command) {
     if (recording) recording->add(frame);
   }
   if (!command.quiet) show_count("batch", run.steps(), run.steps());
-  print_losses(run, seconds);
-  print_load(run);
-  if (command.written > 0) print_written(model, texts, command, tokenizer);
+  add_losses(report, run, seconds);
+  add_load(report, run);
+  print_part(report);
+  if (command.written > 0) add_written(report, model, texts, command, tokenizer);
+  print_part(report);
   if (recipe) {
-    const PrecisionScan scan = print_twins(model, texts, command, *recipe);
+    const PrecisionScan scan = add_twins(report, model, texts, command, *recipe);
+    print_part(report);
     if (recording) recording->add(Marker{0, run.steps() - 1, kOperandsMarker, scan_json(scan)});
   }
   if (command.without_each) {
-    const ExpertFigures figures = print_without_each(model, texts, command);
+    const ExpertFigures figures = add_without_each(report, model, texts, command);
+    print_part(report);
     if (recording) {
       recording->add(Marker{0, run.steps() - 1, kExpertsMarker, scan_json(figures.scan)});
       recording->add(Marker{0, run.steps() - 1, kSimilarityMarker, similarity_json(figures.similarity)});
     }
   }
   if (recording) recording->finish();
-  if (command.plan_bits != 0) print_plan(model, texts, command);
+  if (command.plan_bits != 0) add_plan(report, model, texts, command);
+  print_part(report);
 }
 
 }  // namespace

@@ -151,10 +151,10 @@ bool train_share(const Share& share, const SweepOptions& o, std::int64_t steps, 
   return all;
 }
 
-void write_result(const std::string& path, const std::string& text) {
+void write_result(Report& report, const std::string& path, const std::string& text) {
   if (path.empty()) return;
   write_output("", path, text);
-  print_out("written     {}\n", printable(path));
+  report.value({"written"}, path);
 }
 
 // Throws std::runtime_error if an output would replace an input.
@@ -189,12 +189,16 @@ void sweep(const SweepOptions& o) {
   }
   const std::vector<SweepPoint> points = sweep_points(runs, axes, steps);
   const SweepResult result{base.name, steps, o.seeds, axes, points};
-  print_out("{}", printable_lines(sweep_report(result)));
-  print_out("recordings  {} to {}\n", printable(runs.front().recording), printable(runs.back().recording));
-  write_result(o.table, sweep_csv(result));
-  write_result(o.recipes, sweep_recipes(result, runs));
+  Report report;
+  add_sweep(report, result);
+  report.value({"recordings"}, fmt::format("{} to {}", runs.front().recording, runs.back().recording));
+  write_result(report, o.table, sweep_csv(result));
+  write_result(report, o.recipes, sweep_recipes(result, runs));
+  if (!all)
+    report.sentence(fmt::format("Stopped by {}. The same command with --continue trains what is missing.",
+                                signal_text(stop_signal())));
+  print_report(report);
   if (all) return;
-  print_out("Stopped by {}. The same command with --continue trains what is missing.\n", signal_text(stop_signal()));
   throw ExitStatus{128 + stop_signal()};
 }
 

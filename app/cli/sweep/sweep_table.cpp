@@ -6,7 +6,6 @@
 #include <cmath>
 #include <vector>
 
-#include "core/files/text/value_table.h"
 #include "core/files/text/words.h"
 #include "core/findings/comparison/training_recipe.h"
 #include "core/findings/comparison/verdict_words.h"
@@ -102,8 +101,9 @@ std::string sweep_notes(const SweepResult& result) {
 
 }  // namespace
 
-std::string sweep_report(const SweepResult& result) {
-  return to_text(table_of(result, false)) + sweep_notes(result) + '\n';
+void add_sweep(Report& report, const SweepResult& result) {
+  report.table("", table_of(result, false));
+  report.sentence(sweep_notes(result));
 }
 
 std::string sweep_csv(const SweepResult& result) {

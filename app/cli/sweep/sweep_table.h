@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "core/files/text/report.h"
 #include "core/training/engine/sweep.h"
 
 namespace moescope {
@@ -17,8 +18,9 @@ struct SweepResult {
   std::span<const SweepPoint> points;
 };
 
-std::string sweep_report(const SweepResult& result);  // the table, and sentences that explain the figures
-std::string sweep_csv(const SweepResult& result);     // RFC 4180; cells of unknown figures are empty
+// Adds the table, and sentences that explain the figures.
+void add_sweep(Report& report, const SweepResult& result);
+std::string sweep_csv(const SweepResult& result);  // RFC 4180; cells of unknown figures are empty
 
 // Returns a JSON text with the training recipe (core/findings/comparison/training_recipe.h) of each point and the gap
 // to the first point. `runs`: of the sweep.

@@ -25,6 +25,7 @@
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/threads.h"
 #include "core/training/checkpoint_folder.h"
+#include "core/training/engine/comparison_report.h"
 #include "core/training/engine/engine.h"
 #include "core/training/engine/run_queue.h"
 
@@ -85,10 +86,12 @@ double work_behind(const std::vector<RunGroup>& groups, std::size_t group) {
 // Prints the outcomes of the finished groups. Returns `status`, or 1 if it is 0 and the table cannot be written.
 int report(const TrainOptions& o, const RunQueue& queue, int status) {
   const std::vector<Outcome> found = group_outcomes(queue.groups());
-  print_out("\n{}", printable_lines(outcomes_report(found)));
+  Report report;
+  add_outcomes(report, found);
   if (!queue.status().done)
-    print_out("Candidates that wait are trained by the same command{}.\n",
-              o.out.empty() ? "" : " with --continue, which keeps the groups that are finished");
+    report.sentence(fmt::format("Candidates that wait are trained by the same command{}.",
+                                o.out.empty() ? "" : " with --continue, which keeps the groups that are finished"));
+  print_report(report);
   if (!o.table.empty() && !write_table(o.table, found, stdout) && status == 0) status = 1;
   std::fflush(stdout);
   return status;

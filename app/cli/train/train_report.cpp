@@ -1,150 +1,28 @@
 #include "app/cli/train/train_report.h"
 
-#include <cmath>
-#include <numeric>
-#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "app/cli/printing.h"
 #include "app/cli/train/cli_train_stop.h"
-#include "core/cluster/ranks/volumes.h"
 #include "core/config/config_check.h"
-#include "core/config/config_difference.h"
-#include "core/config/config_field.h"
 #include "core/config/run_config.h"
 #include "core/files/text/text_escape.h"
-#include "core/files/text/words.h"
 #include "core/files/whole_file.h"
-#include "core/findings/comparison/comparison.h"
-#include "core/findings/comparison/operand_sqnr.h"
-#include "core/findings/comparison/verdict_words.h"
 #include "core/findings/health.h"
 #include "core/model/learner.h"
 #include "core/numerics/processor.h"
 #include "core/numerics/threads.h"
+#include "core/training/engine/comparison_report.h"
 
 namespace moescope {
 
 namespace {
 
-std::string table_text(std::span<const Outcome> outcomes) {
-  ValueTable table({{.name = "candidate"},
-                    {.name = "loss", .format = ".4f"},
-                    {.name = "mean loss", .format = ".4f"},
-                    {.name = "gap to A", .format = "+.4f"},
-                    {.name = "+-", .format = ".4f"},
-                    {.name = "verdict"},
-                    {.name = "gradient error", .unit = "share", .format = ".2f"},
-                    {.name = "flips", .unit = "share", .format = ".2f"},
-                    {.name = "by rounding", .unit = "share", .format = ".2f"},
-                    {.name = "underflow", .unit = "share", .format = ".2f"},
-                    {.name = "lowest SQNR", .unit = "dB", .format = ".1f"},
-                    {.name = "mean", .unit = "dB", .format = ".1f"},
-                    {.name = "MaxVio", .format = ".3f"},
-                    {.name = "tokens/s", .format = ".0f"},
-                    {.name = "group"},
-                    {.name = "differs in"}});
-  for (const Outcome& o : outcomes)
-    table.add(o.name, o.figures.final_loss, o.figures.mean_loss, o.conclusion.gap, o.conclusion.half_width,
-              verdict_words(o), o.costs.gradient_error, o.figures.flip_rate, o.costs.flips, o.costs.flushed,
-              o.sqnr.worst_db, o.sqnr.mean_db, o.figures.max_vio, o.figures.tokens_per_s,
-              o.differs.empty() ? "all" : fmt::format("{}", o.group), o.differs);
-  const bool quantized = std::ranges::any_of(outcomes, [](const Outcome& o) { return o.sqnr.operands > 0; });
-  return to_text(table) + (quantized ? fmt::format("{}\n", kSqnrNote) : "");
-}
-
-std::string signed_gap(float gap) {
-  return is_missing(gap) ? "-" : fmt::format("{:+.4f}", gap);
-}
-
-std::string gap_text(const Conclusion& c) {
-  return signed_gap(c.gap) + (is_missing(c.half_width) ? "" : fmt::format(" +-{:.2g}", c.half_width));
-}
-
-// Returns how much of the loss gap of `choosing` is due to routing. `replaying` replays run A's routing and otherwise
-// has the same settings. Replay often narrows the interval, so that the part of the gap that is due to arithmetic can
-// be told from chance even if the whole gap cannot.
-std::string routing_share(const PairedRun& replaying, const PairedRun& choosing, const HistoryPtr& a,
-                          std::span<const PairedRun> twins, const Judging& judging) {
-  const Conclusion with = conclude(a, replaying, twins, judging, Metric::ce_loss),
-                   without = conclude(a, choosing, twins, judging, Metric::ce_loss);
-  if (is_missing(with.gap) || is_missing(without.gap)) return {};
-  std::string text =
-      fmt::format("Of the loss gap {} of {}, {} nats/token remain with replay (arithmetic), {} are due to the routing",
-                  gap_text(without), choosing.run->info().name, gap_text(with), signed_gap(without.gap - with.gap));
-  if (is_missing(without.half_width))
-    text += "; how much of this is chance is not known: " + verdict_reasons(without).front();
-  else if (std::fabs(without.gap - with.gap) < without.half_width)
-    text += ", no more than chance alone can cause";
-  return text + '\n';
-}
-
-// Returns a sentence on the gap of the training loss if the validation loss decides, else an empty text.
-std::string beside_what_decides(const HistoryPtr& a, const PairedRun& run, std::span<const PairedRun> twins,
-                                const Judging& judging) {
-  if (deciding_loss(*a, *run.run) == Metric::ce_loss) return {};
-  const Conclusion training = conclude(a, run, twins, judging, Metric::ce_loss);
-  if (is_missing(training.gap)) return {};
-  return fmt::format("{}: training loss gap {} nats/token; the validation loss decides, since it is measured\n",
-                     run.run->info().name, gap_text(training));
-}
-
-// Returns the index of the run that differs from run `i` only in replay; nullopt if there is none.
-std::optional<std::size_t> choosing_for_itself(std::span<const RunConfig> configs, std::size_t i) {
-  for (std::size_t source_run = 1; source_run < configs.size(); ++source_run) {
-    const auto found = difference(configs[source_run], configs[i]);
-    if (found.size() == 1 && found.front().setting == &RouterConfig::replay) return source_run;
-  }
-  return {};
-}
-
-// Returns the result of a comparison: a table of the runs and the conclusions. `configs` [run]: the settings of the
-// runs. Runs from 1 on are compared with run 0.
-std::string comparison_report(std::span<const HistoryPtr> histories, std::span<const RunConfig> configs,
-                              std::span<const Outcome> outcomes, double epsilon) {
-  const StepRange window = last_common_steps(histories, kOutcomeSteps);
-  if (window.empty()) return {};
-  const auto paired = [&](std::size_t i) { return PairedRun{histories[i], same_start(configs.front(), configs[i])}; };
-  std::vector<PairedRun> twins;
-  for (std::size_t i = 1; i < histories.size(); ++i)
-    if (is_noise_twin(configs.front(), configs[i])) twins.push_back(paired(i));
-  const Judging judging{kRelevantGap, to_int(histories.size() - 1 - twins.size())};
-
-  std::string text = fmt::format("Comparison after {} steps; means over the last {}, loss in nats/token\n{}",
-                                 window.last + 1, window.size(), table_text(outcomes));
-  for (std::size_t i = 1; i < histories.size(); ++i) {
-    const HistoryPtr& other = histories[i];
-    const auto first = first_divergence_step(*histories.front(), *other, epsilon);
-    const std::string above = to_string(ConfigValue(epsilon));
-    text += first
-                ? fmt::format("{}: first step with a loss difference above {}: {}\n", other->info().name, above, *first)
-                : fmt::format("{}: no loss difference above {}\n", other->info().name, above);
-    if (const std::string routing = to_text(routing_overlap(*other, window.last)); !routing.empty())
-      text += fmt::format("{}: {}\n", other->info().name, routing);
-    if (const auto source_run = choosing_for_itself(configs, i); source_run && configs[i].router.replay)
-      text += routing_share(paired(i), paired(*source_run), histories.front(), twins, judging);
-    if (is_noise_twin(configs.front(), configs[i])) continue;
-    text += verdict_sentence(conclude(histories.front(), paired(i), twins, judging)) + '\n' +
-            beside_what_decides(histories.front(), paired(i), twins, judging);
-  }
-  if (!twins.empty())
-    text += fmt::format(
-        "Gaps are means of paired losses over the last half of the steps, of the validation loss where it is measured "
-        "(telemetry.validation_every), with 95 % intervals by the noise twins of the same start, or else by those of "
-        "another seed; {} % of the first run's loss counts as a difference that matters.\n",
-        to_string(ConfigValue(100 * kRelevantGap)));
-  else
-    text += "Add --perturbed-twin or --noise-twin to see how much of a difference is noise.\n";
-  return text;
-}
-
-constexpr std::size_t kLastSteps = 20;
-
-// Prints "WORD        TEXT"; `word` has at most 11 characters. Prints nothing for an empty text.
-void print_line(std::FILE* out, const char* word, const std::string& text) {
-  if (!text.empty()) print_to(out, "{:<11} {}\n", word, printable(text));
+// Adds a line unless the text is empty.
+void add_text(Report& report, const char* name, const std::string& text) {
+  if (!text.empty()) report.value({name}, text);
 }
 
 std::FILE* where_to_report(const TrainOptions& o, bool writes) {
@@ -153,44 +31,6 @@ std::FILE* where_to_report(const TrainOptions& o, bool writes) {
 }
 
 }  // namespace
-
-void LastSteps::add(const TelemetryFrame& frame) {
-  losses.push_back(frame.ce_loss);
-  if (losses.size() > kLastSteps) losses.pop_front();
-  if (frame.routers.empty()) return;
-  max_vio = max_vio_window = 0;
-  for (const RouterFrame& router : frame.routers) {
-    max_vio += router.max_vio / frame.routers.size();
-    max_vio_window += router.max_vio_window / frame.routers.size();
-  }
-}
-
-double LastSteps::mean_loss() const {
-  return std::accumulate(losses.begin(), losses.end(), 0.0) / losses.size();
-}
-
-void WireTotals::add(const TelemetryFrame& frame, const RunConfig& config) {
-  const WireFrame& wire = frame.wire;
-  if (wire.ranks == 0 || frame.routers.empty()) return;
-  ranks = wire.ranks;
-  const std::size_t size = ranks;
-  for (std::size_t i = 0; i < size * size; ++i) {
-    if (i / size == i % size) continue;  // copies that stay on their rank are not sent
-    sent += wire.sent_RR[i];
-  }
-  const std::string payload = to_string(Setting(&PrecisionConfig::payload).field().get(config));
-  const RowBytes row = wire_row_bytes(payload, config.model.row_dim());
-  for (const RouterFrame& router : frame.routers)
-    for (const std::uint64_t bytes : wire_bytes(router.volume, wire.over_nodes, row)) counted += bytes;
-  for (const float rank_ms : wire.all_to_all_ms_R) ms += static_cast<double>(rank_ms) / ranks;
-  ++steps;
-}
-
-std::string WireTotals::text() const {
-  if (steps == 0) return {};
-  return fmt::format("{:.0f} bytes a step between {} ranks measured, {:.0f} by the routing; {:.1f} ms a step",
-                     sent / steps, ranks, counted / steps, ms / steps);
-}
 
 TrainReport::TrainReport(const TrainOptions& options, Engine& engine, TrainJob job)
     : o_(options),
@@ -211,7 +51,7 @@ void TrainReport::introduce() {
   print_to(text_, "{}: {:.2f} million parameters, {}, {}{}\n", config().name, parameter_count(config()) * 1e-6,
            printable(engine_.data().summary()), on,
            first_ > 0 ? (fmt::format(", resumed after step {}", first_ - 1)) : "");
-  print_line(text_, "kernels", job_.kernels);
+  if (!job_.kernels.empty()) print_to(text_, "kernels: {}\n", printable(job_.kernels));
   for (std::size_t i = 1; i < engine_.runs().size(); ++i)
     print_to(text_, "in lock-step with {}\n", engine_.runs()[i].trainer.config().name);
   std::fflush(text_);
@@ -288,86 +128,59 @@ void TrainReport::say(const std::string& warning) {
 }
 
 void TrainReport::summarize() {
+  Report report;
   const std::int64_t steps = engine_.next_step();
-  if (stop_signal() != 0) print_to(text_, "Stopped by {}.\n", signal_text(stop_signal()));
+  if (stop_signal() != 0) report.sentence(fmt::format("Stopped by {}.", signal_text(stop_signal())));
   if (engine_.trouble() && !engine_.trouble()->within_step)
-    print_to(text_, "Stopped: the loss is NaN or infinite at step {}.\n", steps - 1);
-  print_line(text_, "steps", fmt::format("{}", steps));
-  summarize_steps();
+    report.sentence(fmt::format("Stopped: the loss is NaN or infinite at step {}.", steps - 1));
+  report.value({"steps"}, steps);
+  add_steps(report);
   for (const auto& history : engine_.histories()) {
     FindingsScan scan(history);
     scan.advance(INT64_MAX);
-    print_line(text_, "health",
-               (engine_.histories().size() > 1 ? history->info().name + ": " : "") + health_text(judge_health(scan)));
+    report.value({"health"},
+                 (engine_.histories().size() > 1 ? history->info().name + ": " : "") + health_text(judge_health(scan)));
   }
-  print_line(text_, "all-to-all", wire_.text());
-  summarize_outputs();
-  if (engine_.histories().size() > 1 && job_.group.empty()) compare();
+  add_text(report, "all-to-all", wire_.text());
+  add_outputs(report);
+  const std::vector<HistoryPtr>& histories = engine_.histories();
+  std::vector<JudgedRun> runs;
+  for (const Engine::Run& run : engine_.runs()) runs.push_back({run.trainer.config(), histories[runs.size()]});
+  const bool compares = runs.size() > 1 && job_.group.empty();
+  if (compares) add_comparison(report, runs, o_.epsilon);
+  print_to(text_, "{}", report.text());
+  if (compares && writes() && !o_.table.empty()) unwritten_ |= !write_table(o_.table, outcomes(runs), text_);
   std::fflush(text_);
 }
 
-void TrainReport::summarize_steps() {
+void TrainReport::add_steps(Report& report) const {
   if (last_.losses.empty()) return;
-  print_line(text_, "final loss",
-             fmt::format("{:.4f} nats/token (mean of the last {} steps: {:.4f})", last_.losses.back(),
-                         last_.losses.size(), last_.mean_loss()));
-  print_line(text_, "speed", fmt::format("{:.0f} tokens/s", progress_.tokens_per_s()));
-  print_line(text_, "GEMMs", multiplied_by(engine_.histories().front()->info().kernels));
-  if (!is_missing(last_.max_vio))
-    print_line(text_, "MaxVio",
-               fmt::format("{:.3f} in the last batch, {:.3f} over {} steps (mean over MoE layers)", last_.max_vio,
-                           last_.max_vio_window, config().telemetry.window));
+  report.value({.name = "final loss", .unit = "nats/token", .format = ".4f"}, last_.losses.back());
+  report.value({.name = fmt::format("mean loss of the last {} steps", last_.losses.size()),
+                .unit = "nats/token",
+                .format = ".4f"},
+               last_.mean_loss());
+  report.value({.name = "speed", .unit = "tokens/s", .format = ".0f"}, progress_.tokens_per_s());
+  add_text(report, "GEMMs", multiplied_by(engine_.histories().front()->info().kernels));
+  if (is_missing(last_.max_vio)) return;
+  report.value({.name = "MaxVio of the last batch, mean over MoE layers", .format = ".3f"}, last_.max_vio);
+  report.value(
+      {.name = fmt::format("MaxVio over {} steps, mean over MoE layers", config().telemetry.window), .format = ".3f"},
+      last_.max_vio_window);
 }
 
-void TrainReport::summarize_outputs() {
+void TrainReport::add_outputs(Report& report) const {
   const auto written = [](bool ended) { return ended ? ", not to the end (see above)" : ""; };
   const std::string& recording = engine_.recording();
-  if (!recording.empty()) print_line(text_, "recording", recording + written(recording_said_));
-  if (!o_.jsonl.empty() && o_.jsonl != "-") print_line(text_, "JSON lines", o_.jsonl + written(lines_said_));
+  if (!recording.empty()) report.value({"recording"}, recording + written(recording_said_));
+  if (!o_.jsonl.empty() && o_.jsonl != "-") report.value({"JSON lines"}, o_.jsonl + written(lines_said_));
   const TrainCheckpoints& checkpoints = job_.outputs->checkpoints;
   const std::string& newest = checkpoints.newest();
   if (checkpoints.error().empty())
-    print_line(text_, "checkpoint", newest);
+    add_text(report, "checkpoint", newest);
   else
-    print_line(text_, "checkpoint",
-               (newest.empty() ? "none could be written" : newest + ", no later one") + " (see above)");
-}
-
-void TrainReport::compare() {
-  std::vector<RunConfig> configs;
-  std::vector<JudgedRun> runs;
-  const std::vector<HistoryPtr>& histories = engine_.histories();
-  for (const Engine::Run& run : engine_.runs()) {
-    configs.push_back(run.trainer.config());
-    runs.push_back({configs.back(), histories[runs.size()]});
-  }
-  const std::vector<Outcome> found = outcomes(runs);
-  print_to(text_, "\n{}", printable_lines(comparison_report(histories, configs, found, o_.epsilon)));
-  if (writes() && !o_.table.empty()) unwritten_ |= !write_table(o_.table, found, text_);
-}
-
-std::string outcomes_report(std::span<const Outcome> outcomes) {
-  if (outcomes.empty()) return {};
-  std::string text = fmt::format(
-      "Outcomes, losses in nats/token; loss, flips and speed over the last {} steps, the rest as last measured\n{}",
-      kOutcomeSteps, table_text(outcomes));
-  bool has_twin = false, validates = false;
-  for (const Outcome& outcome : outcomes) {
-    has_twin |= outcome.noise_twin;
-    validates |= outcome.conclusion.loss == Metric::val_loss;
-    if (outcome.noise_twin) continue;
-    if (const std::string verdict = verdict_sentence(outcome.conclusion); !verdict.empty()) text += verdict + '\n';
-  }
-  text +=
-      "All groups read the same batches and trained run A to the same bits, so that candidates of different groups can "
-      "be compared.\n";
-  text += fmt::format("Gaps are means of paired {} losses over the last half of the steps",
-                      validates ? "validation" : "training");
-  if (!has_twin) return text + ". Add --perturbed-twin or --noise-twin to see how much of a gap is noise.\n";
-  return text + fmt::format(
-                    ", with 95 % intervals by the noise twins; {} % of run A's loss counts as a difference that "
-                    "matters.\n",
-                    shortest(100 * kRelevantGap));
+    report.value({"checkpoint"},
+                 (newest.empty() ? "none could be written" : newest + ", no later one") + " (see above)");
 }
 
 void check_table_name(const std::string& path) {
@@ -383,7 +196,7 @@ bool write_table(const std::string& path, std::span<const Outcome> outcomes, std
     print_to(stderr, "moescope-cli: error: --table {}\n", printable(error.what()));
     return false;
   }
-  print_to(text, "table       {}\n", printable(path));
+  print_to(text, "table: {}\n", printable(path));
   return true;
 }
 

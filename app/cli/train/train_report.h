@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,8 +11,10 @@
 #include "app/cli/train/cli_train_options.h"
 #include "app/cli/train/cli_train_outputs.h"
 #include "core/cluster/ranks/ranks.h"
+#include "core/files/text/report.h"
 #include "core/training/engine/engine.h"
 #include "core/training/engine/outcomes.h"
+#include "core/training/train_totals.h"
 
 namespace moescope {
 
@@ -28,24 +29,6 @@ struct TrainJob {
   std::string group = {};    // "group 2 of 4"; empty: a training without groups
   double later = 0;          // work of the groups after this one, in multiples of it
   std::unique_ptr<TrainOutputs> outputs = std::make_unique<TrainOutputs>();  // outputs, written by rank 0
-};
-
-// Figures of the last steps of run A.
-struct LastSteps {
-  std::deque<float> losses;  // losses of the last 20 steps, the oldest first
-  float max_vio = kNoValue, max_vio_window = kNoValue;
-
-  void add(const TelemetryFrame& frame);
-  double mean_loss() const;
-};
-
-// Bytes that the all-to-alls sent, and the bytes that follow from the routing.
-struct WireTotals {
-  int ranks = 0;
-  double sent = 0, counted = 0, ms = 0, steps = 0;
-
-  void add(const TelemetryFrame& frame, const RunConfig& config);
-  std::string text() const;  // empty if there was no all-to-all between ranks
 };
 
 class TrainReport : public EngineObserver {
@@ -68,9 +51,8 @@ class TrainReport : public EngineObserver {
   void look_after_outputs();
   void say(const std::string& warning);
   void summarize();
-  void summarize_steps();
-  void summarize_outputs();
-  void compare();
+  void add_steps(Report& report) const;
+  void add_outputs(Report& report) const;
 
   const TrainOptions& o_;
   Engine& engine_;
@@ -85,9 +67,6 @@ class TrainReport : public EngineObserver {
                                                       // printed
   bool unwritten_ = false;                            // an output could not be written as requested
 };
-
-// Returns the table of outcomes and, below it, a sentence for each candidate that trained.
-std::string outcomes_report(std::span<const Outcome> outcomes);
 
 // Throws std::runtime_error unless `path` ends in .csv or .json.
 void check_table_name(const std::string& path);

@@ -28,6 +28,11 @@ void Report::sentence(std::string_view line) {
   text_ += printable(line) + '\n';
 }
 
+void Report::lines(std::string_view text) {
+  text_ += printable_lines(text);
+  if (!text.empty() && !text.ends_with('\n')) text_ += '\n';
+}
+
 void Report::value(const ValueColumn& column, const TableValue& value) {
   if (!column.key.empty()) set_member(json_, column.key, json_value(value));
   if (column.name.empty()) return;

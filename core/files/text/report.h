@@ -14,6 +14,7 @@ class Report {
   using Json = nlohmann::ordered_json;
 
   void sentence(std::string_view line);  // in the text only, made printable; an empty line separates
+  void lines(std::string_view text);     // as sentence(), with the line breaks of the text; nothing for an empty text
   // A value, in the text as a line "name: value unit". A column without a name is in JSON only.
   void value(const ValueColumn& column, const TableValue& value);
   // A table; `key`: that of its array of rows in JSON, empty: not in JSON. CSV has the tables in the order of the

@@ -46,26 +46,27 @@ void add_sqnr(std::span<const JudgedRun> runs, std::vector<Outcome>& outcomes) {
 struct OutcomeFigure {
   const char* key;
   float (*value)(const Outcome&);
+  const char *name = nullptr, *unit = "", *format = "";  // of the column for people; nullptr: none
 };
 
 constexpr OutcomeFigure kOutcomeFigures[] = {
-    {"final_loss_nats", [](const Outcome& o) { return o.figures.final_loss; }},
-    {"mean_loss_nats", [](const Outcome& o) { return o.figures.mean_loss; }},
-    {"loss_gap_nats", [](const Outcome& o) { return o.conclusion.gap; }},
-    {"interval_half_width_nats", [](const Outcome& o) { return o.conclusion.half_width; }},
+    {"final_loss_nats", [](const Outcome& o) { return o.figures.final_loss; }, "loss", "", ".4f"},
+    {"mean_loss_nats", [](const Outcome& o) { return o.figures.mean_loss; }, "mean loss", "", ".4f"},
+    {"loss_gap_nats", [](const Outcome& o) { return o.conclusion.gap; }, "gap to A", "", "+.4f"},
+    {"interval_half_width_nats", [](const Outcome& o) { return o.conclusion.half_width; }, "+-", "", ".4f"},
     {"gap_that_matters_nats", [](const Outcome& o) { return o.conclusion.matters; }},
     {"more_steps_for_a_verdict",
      [](const Outcome& o) {
        return o.conclusion.missing_steps > 0 ? static_cast<float>(o.conclusion.missing_steps) : kNoValue;
      }},
-    {"gradient_error_share", [](const Outcome& o) { return o.costs.gradient_error; }},
-    {"flips_by_rounding_share", [](const Outcome& o) { return o.costs.flips; }},
-    {"flips_against_a_share", [](const Outcome& o) { return o.figures.flip_rate; }},
-    {"underflow_share", [](const Outcome& o) { return o.costs.flushed; }},
-    {"sqnr_worst_db", [](const Outcome& o) { return o.sqnr.worst_db; }},
-    {"sqnr_mean_db", [](const Outcome& o) { return o.sqnr.mean_db; }},
-    {"max_vio", [](const Outcome& o) { return o.figures.max_vio; }},
-    {"tokens_per_s", [](const Outcome& o) { return o.figures.tokens_per_s; }},
+    {"gradient_error_share", [](const Outcome& o) { return o.costs.gradient_error; }, "gradient error", "share", ".2f"},
+    {"flips_by_rounding_share", [](const Outcome& o) { return o.costs.flips; }, "by rounding", "share", ".2f"},
+    {"flips_against_a_share", [](const Outcome& o) { return o.figures.flip_rate; }, "flips", "share", ".2f"},
+    {"underflow_share", [](const Outcome& o) { return o.costs.flushed; }, "underflow", "share", ".2f"},
+    {"sqnr_worst_db", [](const Outcome& o) { return o.sqnr.worst_db; }, "lowest SQNR", "dB", ".1f"},
+    {"sqnr_mean_db", [](const Outcome& o) { return o.sqnr.mean_db; }, "mean", "dB", ".1f"},
+    {"max_vio", [](const Outcome& o) { return o.figures.max_vio; }, "MaxVio", "", ".3f"},
+    {"tokens_per_s", [](const Outcome& o) { return o.figures.tokens_per_s; }, "tokens/s", "", ".0f"},
 };
 
 }  // namespace
@@ -133,6 +134,22 @@ ValueTable outcomes_table(std::span<const Outcome> outcomes) {
     row.insert(row.end(),
                {underflow_place(o), o.sqnr.operands > 0 ? place_text(o.sqnr.worst) : "",
                 is_missing(o.conclusion.gap) ? "" : loss_words(o.conclusion.loss), verdict_sentence(o.conclusion)});
+    table.add_row(row);
+  }
+  return table;
+}
+
+ValueTable outcomes_text_table(std::span<const Outcome> outcomes) {
+  std::vector<ValueColumn> columns{{"candidate"}};
+  for (const OutcomeFigure& figure : kOutcomeFigures)
+    if (figure.name) columns.push_back({.name = figure.name, .unit = figure.unit, .format = figure.format});
+  for (const char* name : {"verdict", "group", "differs in"}) columns.push_back({name});
+  ValueTable table(std::move(columns));
+  for (const Outcome& o : outcomes) {
+    std::vector<TableValue> row{o.name};
+    for (const OutcomeFigure& figure : kOutcomeFigures)
+      if (figure.name) row.push_back(table_value(figure.value(o)));
+    row.insert(row.end(), {verdict_words(o), o.differs.empty() ? "all" : std::to_string(o.group), o.differs});
     table.add_row(row);
   }
   return table;

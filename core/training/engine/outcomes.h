@@ -48,5 +48,7 @@ std::string underflow_place(const Outcome& outcome);  // operand with the larges
 
 // A row for each outcome. Names and keys of the figures contain their units; shares are 0 to 1.
 ValueTable outcomes_table(std::span<const Outcome> outcomes);
+// The same for people: fewer columns, with short names.
+ValueTable outcomes_text_table(std::span<const Outcome> outcomes);
 
 }  // namespace moescope
