@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <QListView>
+#include <QStandardItemModel>
 #include <algorithm>
 #include <cmath>
 
@@ -49,6 +51,8 @@ BalancePanel::BalancePanel(Selection* selection, QWidget* parent)
   stack_ = new QStackedWidget(this);
   addViews(stack_);
   connect(view_, &QComboBox::currentIndexChanged, this, &BalancePanel::showView);
+  connect(selection_, &Selection::dataChanged, this, &BalancePanel::offerCapacity);
+  offerCapacity();
   connect(span_, &QComboBox::currentIndexChanged, this, [this] {
     lines_->markDirty();
     layers_map_->markDirty();
@@ -110,6 +114,17 @@ void BalancePanel::addCapacity() {
                         .step = selection_->step(),
                         .parameter = capacity_->xAt(at)};
   };
+}
+
+// Offers the view of the capacity only for runs with a capacity or padding.
+void BalancePanel::offerCapacity() {
+  const auto history = selection_->history();
+  const std::int64_t newest = history ? history->steps().last : -1;
+  const bool is_set = newest >= 0 && (!is_missing(history->value_at(Metric::dropped_fraction, kWholeRun, newest)) ||
+                                      history->settings_at(newest)->value(&DataConfig::padding).value_or(0) > 0);
+  auto* list = static_cast<QListView*>(view_->view());
+  list->setRowHidden(capacity, !is_set);
+  static_cast<QStandardItemModel*>(view_->model())->item(capacity)->setEnabled(is_set);
 }
 
 void BalancePanel::showView() {

@@ -35,6 +35,7 @@ class BalancePanel : public FiguresPanel {
   void addViews(QWidget* parent);
   void addLayersMap();
   void addCapacity();
+  void offerCapacity();
   void showView();
   QString whyNothing() const;
   void refillLines();
