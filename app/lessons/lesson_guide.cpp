@@ -373,8 +373,7 @@ QList<LessonFigureRow> LessonGuide::figures() {
     LessonFigureRow& row = rows.emplace_back(figureRow(check));
     const bool was_predicted = prediction && prediction->number == check.figure && !state().number.isEmpty();
     if (!was_predicted) continue;
-    const QString predicted_text = "you predicted " + withUnit(state().number, check.figure);
-    row.note = row.note.isEmpty() ? predicted_text : predicted_text + "; " + row.note;
+    row.note.prepend("you predicted " + withUnit(state().number, check.figure) + (row.note.isEmpty() ? "" : "; "));
   }
   return rows;
 }

@@ -5,7 +5,6 @@
 #include <QPushButton>
 #include <QScrollArea>
 #include <QScrollBar>
-#include <QTimer>
 #include <QToolButton>
 #include <algorithm>
 #include <utility>
@@ -25,7 +24,6 @@ namespace moescope {
 namespace {
 
 constexpr int kLessonPaneWidth = 400, kMinPaneWidth = 330, kPaneHeight = 640;
-constexpr int kUntilLaidOutMs = 50;  // delay after which the layout knows the heights of new texts
 
 QToolButton* flatButton(const QString& text, const QString& tip) {
   auto* button = new QToolButton;
@@ -219,15 +217,7 @@ void LessonPane::markActive() {
 
 void LessonPane::showFigures(const QList<LessonFigureRow>& figures) {
   figure_card_->setVisible(!figures.isEmpty());
-  const auto judged = [](const QList<LessonFigureRow>& rows) {
-    return std::any_of(rows.begin(), rows.end(), [](const LessonFigureRow& row) {
-      return row.kind == LessonFigureRow::Kind::expected || row.kind == LessonFigureRow::Kind::unexpected;
-    });
-  };
-  const bool first = judged(figures) && !figures_->rows().isEmpty() && !judged(figures_->rows());
   figures_->show(figures);
-  if (first)
-    QTimer::singleShot(kUntilLaidOutMs, this, [this] { scroll_->ensureWidgetVisible(figure_card_, 0, kSpace8); });
 }
 
 void LessonPane::showReveal(const QString& verdict, const QString& text) {

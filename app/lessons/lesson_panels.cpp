@@ -128,7 +128,7 @@ void RunMultiples::end() {
 LessonPanels::LessonPanels(Selection* selection, WorkspaceTabs* workspaces)
     : selection_(selection), workspaces_(workspaces), multiples_(selection) {
   for (const Workspace* workspace : workspaces_->all())
-    for (Panel* panel : workspace->panels()) initial_ << InitialState{panel, panel->saveState()};
+    for (Panel* panel : workspace->panels()) initial_.emplace_back(panel, panel->saveState());
 }
 
 QStringList LessonPanels::unknown(const Lesson& lesson, const WorkspaceTabs& workspaces) {
@@ -137,15 +137,11 @@ QStringList LessonPanels::unknown(const Lesson& lesson, const WorkspaceTabs& wor
     const LessonView& view = step.view;
     if (view.workspace.empty()) continue;
     const Workspace* workspace = workspaces.named(QString::fromStdString(view.workspace));
-    if (!workspace) {
-      unknown << QString("step \"%1\": there is no workspace %2")
-                     .arg(QString::fromStdString(step.title), QString::fromStdString(view.workspace));
-      continue;
-    }
+    const QString place = QString("step \"%1\": ").arg(QString::fromStdString(step.title));
+    if (!workspace) unknown << place + "there is no workspace " + QString::fromStdString(view.workspace);
     for (const std::string& name : view.panels)
-      if (!workspace->dock(QString::fromStdString(name)))
-        unknown << QString("step \"%1\": the workspace %2 has no panel %3")
-                       .arg(QString::fromStdString(step.title), workspace->name(), QString::fromStdString(name));
+      if (workspace && !workspace->dock(QString::fromStdString(name)))
+        unknown << place + QString("the workspace %1 has no panel %2").arg(workspace->name(), name.c_str());
   }
   return unknown;
 }
@@ -154,7 +150,7 @@ void LessonPanels::startAfresh() {
   showVerdicts(false);
   multiples_.end();
   arranged_.clear();
-  for (const InitialState& initial : initial_) initial.panel->restoreState(initial.state);
+  for (const auto& [panel, state] : initial_) panel->restoreState(state);
   resetSelection();
 }
 

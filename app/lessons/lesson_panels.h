@@ -82,12 +82,8 @@ class LessonPanels {
 
   Selection* selection_;
   WorkspaceTabs* workspaces_;
-  struct InitialState {
-    Panel* panel;
-    QVariantMap state;
-  };
-  QList<InitialState> initial_;
-  QString arranged_;  // arranged workspace and panels
+  QList<std::pair<Panel*, QVariantMap>> initial_;  // panels and their states at the start of the program
+  QString arranged_;                               // arranged workspace and panels
   RunMultiples multiples_;
 };
 

@@ -238,15 +238,6 @@ std::optional<double> LessonReader::read(const std::string& key, const TensorFig
   return finite(value);
 }
 
-// Returns a value, or, for a figure that counts steps, how many steps have been taken so far.
-std::string LessonReader::value_text(const LessonFigure& figure, const std::optional<double>& value) const {
-  if (value) return figure_text(figure, *value);
-  const auto* of_run = std::get_if<RunFigure>(&figure.source);
-  if (figure.key != "steps_until" || !of_run || of_run->run >= to_int(histories_.size())) return "not yet";
-  const std::int64_t waited = steps_since_change(*histories_[of_run->run]);
-  return waited > 0 ? fmt::format("{} so far, not yet", waited) : "not yet";
-}
-
 LessonReader::Limits LessonReader::limits_of(const LessonCheck& check) const {
   Limits limits;
   const auto take = [&](const std::optional<LessonCheck::Bound>& bound, std::optional<double>& limit) {
@@ -267,7 +258,7 @@ LessonReader::Limits LessonReader::limits_of(const LessonCheck& check) const {
 LessonJudgement LessonReader::judge(const LessonCheck& check) const {
   LessonJudgement result;
   result.value = read(check.figure);
-  result.text = value_text(check.figure, result.value);
+  result.text = result.value ? figure_text(check.figure, *result.value) : "not yet";
   const Limits limits = limits_of(check);
   if (!result.value || !limits.known) return result;
   const auto& [above, below, reference, name, known] = limits;
@@ -610,10 +601,6 @@ std::optional<double> run_figure(std::string_view key, const RunFigure& figure, 
     }
   }
   return finite(fold(figure.layer.rule == Of::one ? Of::mean : figure.layer.rule, 0, over_layers));
-}
-
-std::int64_t steps_since_change(const History& history) {
-  return history.steps().last - newest_change(history).value_or(0) + 1;
 }
 
 std::optional<double> finite(double value) {

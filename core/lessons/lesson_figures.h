@@ -38,7 +38,7 @@ std::string figure_text(const LessonFigure& figure, double value);
 struct LessonJudgement {
   enum class State { pending, holds, fails } state = State::pending;  // pending: figures not known yet
   std::optional<double> value;
-  std::string text;  // "0.143"; if not known yet: "not yet", "172 so far, not yet"
+  std::string text;  // "0.143"; if not known yet: "not yet"
   std::string note;  // "expected: below 0.2", "run B: 0.22; here 6.5 times as much", "not as expected: below 0.2"
 };
 
@@ -55,8 +55,6 @@ class ModelledGains {
 // Returns the figure with this key (lesson_figures()); nullopt until its steps are taken, or if it is not finite.
 std::optional<double> run_figure(std::string_view key, const RunFigure& figure, const History& history,
                                  ModelledGains& modelled);
-// Returns the number of steps from the run's newest live change, or from its start, to its newest step.
-std::int64_t steps_since_change(const History& history);
 std::optional<double> finite(double value);  // nullopt if NaN or infinite
 
 class LessonReader {
@@ -79,7 +77,6 @@ class LessonReader {
     bool known = true;
   };
   Limits limits_of(const LessonCheck& check) const;
-  std::string value_text(const LessonFigure& figure, const std::optional<double>& value) const;
   Conclusion conclusion(int run) const;  // on the loss of a run beside run A
   std::optional<double> read(const std::string& key, const RunFigure& figure) const;
   std::optional<double> read(const std::string& key, const TensorFigure& figure) const;

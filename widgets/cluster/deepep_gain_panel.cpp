@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "widgets/look/layouts.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/table_text.h"
 #include "widgets/selection/compared_runs.h"
@@ -15,6 +16,14 @@ namespace moescope {
 namespace {
 
 constexpr int kBetweenPointsMs = 1000;  // pause between two points of a router in training
+
+QString nameOf(const std::string& routing) {
+  return QString::fromStdString(routing)
+      .replace("skewed:", "Zipf ")
+      .replace("grouped:", "groups: ")
+      .replace("uniform", "random")
+      .replace('_', '-');
+}
 
 }  // namespace
 
@@ -38,7 +47,8 @@ DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
   times_ = new FigureTable({"routing", "copies\nper token", "fullest rank\n/ mean", "gain,\nmeasured",
                             "gain,\nmodelled", "DeepEP,\nmeasured", "DeepEP,\nmodelled", "standard,\nmeasured",
                             "comm.,\nstandard", "comm.,\nDeepEP"});
-  times_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::ResizeToContents);
+  times_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::Fixed);
+  followFont(times_, [this] { times_->setColumnWidth(0, withType(100, times_->fontMetrics())); });
   times_->setAccessibleName(title());
   times_->hide();
   auto* over_plot = plainColumn(plot_);
@@ -57,7 +67,7 @@ void DeepEPGainPanel::refill() {
   }
   setProperty("busy", computing_ || question != question_);
   if (!answer_) return plot_->setNotice("Computing...");
-  plot_->setNotice({});
+  plot_->setNotice(axes() >= round_robin ? " " : "");  // nothing below the table
   draw();
 }
 
@@ -110,9 +120,9 @@ void DeepEPGainPanel::draw() {
   XyPlot::Series live{"this router, modelled", 3, XyPlot::Mark::diamond, Qt::NoPen, {}};
   for (const LayerGain& g : answer_->gains.measured) {
     measured.points.emplace_back(x(g), is_time ? g.measured_ms : g.measured);
-    measured.names.push_back(QString("%1, %2 ms").arg(QString::fromStdString(g.name), formatValue(g.measured_ms, 3)));
+    measured.names.push_back(QString("%1, %2 ms").arg(nameOf(g.name), formatValue(g.measured_ms, 3)));
     predicted.points.emplace_back(x(g), modelled(g));
-    predicted.names.push_back(QString::fromStdString(g.name));
+    predicted.names.push_back(nameOf(g.name));
   }
   for (const LayerGain& g : by_copies ? answer_->gains.by_groups : answer_->gains.by_skew) {
     curve.points.emplace_back(x(g), modelled(g));
@@ -127,13 +137,6 @@ void DeepEPGainPanel::draw() {
   plot_->setAtLeastShown({1, by_copies ? 2.0 : 1.1}, is_time ? ValueRange{0, 1} : ValueRange{0.9, 1.3});
   plot_->setReference(is_time ? kNoValue : 1, "no gain");
   plot_->setSeries({measured, predicted, curve, live});
-}
-
-QString DeepEPGainPanel::status() const {
-  if (!answer_) return {};
-  double worst = 0;
-  for (const LayerGain& g : answer_->gains.measured) worst = std::max(worst, std::abs(g.modelled / g.measured - 1));
-  return QString("model within %1").arg(formatPercent(worst));
 }
 
 Panel::Answer DeepEPGainPanel::answer() const {
@@ -161,9 +164,10 @@ ValueTable DeepEPGainPanel::table() const {
   if (!answer_) return table;
   const auto add = [&](const std::string& kind, std::span<const LayerGain> gains) {
     for (const LayerGain& gain : gains)
-      table.add(kind, gain.name, gain.copies, gain.rank_max_over_mean, unless_nan(gain.measured), gain.modelled,
-                unless_nan(gain.measured_ms), gain.modelled_ms, unless_nan(gain.measured * gain.measured_ms),
-                unless_nan(gain.comm_ms), unless_nan(gain.deep_ep_comm_ms));
+      table.add(kind, nameOf(gain.name).toStdString(), gain.copies, gain.rank_max_over_mean, unless_nan(gain.measured),
+                gain.modelled, unless_nan(gain.measured_ms), gain.modelled_ms,
+                unless_nan(gain.measured * gain.measured_ms), unless_nan(gain.comm_ms),
+                unless_nan(gain.deep_ep_comm_ms));
   };
   add("measured elsewhere", answer_->gains.measured);
   add("modelled, groups", answer_->gains.by_groups);

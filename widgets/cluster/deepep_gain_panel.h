@@ -23,7 +23,6 @@ class DeepEPGainPanel : public Panel {
   QString explain() const override;
 
  protected:
-  QString status() const override;
   Answer answer() const override;
 
  private:

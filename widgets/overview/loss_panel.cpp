@@ -151,7 +151,8 @@ Panel::Answer LossPanel::answer() const {
   if (shownMetric() != Metric::ce_loss || run_origin(history->info()) == RunOrigin::checkpoint) {
     QString at = selection_->rangeText({selection_->step(), selection_->step()});
     if (shownMetric() == Metric::gradient_snr_db)  // measured at few steps; the value is of the newest of them
-      at = QString::fromStdString(explain_figure(*history, target(metric_info(shownMetric()))).place);
+      at = QString::fromStdString(
+          explain_figure(*history, {.key = Metric::gradient_snr_db, .step = selection_->step()}).place);
     if (is_of_layers(shownMetric())) at += ", mean of layers";
     at = is_alone ? at.left(1).toUpper() + at.mid(1) : letter + QStringLiteral(", ") + at;
     const QString text = QString("%1: %2").arg(at, value_text);
@@ -204,15 +205,11 @@ ValueTable LossPanel::table() const {
   return plot_->table();
 }
 
-// The curves are of the whole run.
-FigureTarget LossPanel::target(const MetricInfo& info) const {
-  FigureTarget target = Panel::target(info);
-  target.layer = kWholeRun;
-  return target;
-}
-
 QString LossPanel::explain() const {
-  return explanation() + metricCard(metric_info(shownMetric()));
+  const MetricInfo& info = metric_info(shownMetric());
+  const History* run = selection_->history();
+  if (!run) return explanation() + metricCard(info);
+  return explanation() + cardOf(explain_figure(*run, {.key = info, .step = selection_->step()}));
 }
 
 }  // namespace moescope

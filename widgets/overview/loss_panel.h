@@ -22,7 +22,6 @@ class LossPanel : public Panel {
  protected:
   QString status() const override;
   Answer answer() const override;
-  FigureTarget target(const MetricInfo& info) const override;
 
  private:
   int smoothing() const { return smoothing_->currentData().toInt(); }  // steps of the mean; 0: none
