@@ -37,8 +37,7 @@ constexpr int kPaneWidth = 400, kPaneWidthLarge = 480;
 constexpr int kLargeWindow = 1600;
 
 int numberOf(const std::string& name) {  // number of a built-in lesson, from 0; -1: another lesson
-  const std::vector<std::string> names = lesson_names();
-  return index_in(names, name);
+  return index_in(lesson_names(), name);
 }
 
 // Gives the page the same margin to the window's edges as the panels have to each other.

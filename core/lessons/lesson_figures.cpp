@@ -264,10 +264,9 @@ LessonJudgement LessonReader::judge(const LessonCheck& check) const {
   const auto& [above, below, reference, name, known] = limits;
   const bool holds = (!above || *result.value > *above) && (!below || *result.value < *below);
   result.state = holds ? LessonJudgement::State::holds : LessonJudgement::State::fails;
-  const std::string expected = range_text(check.figure, above, below);
   if (reference) result.note = name + ": " + figure_text(check.figure, *reference) + "; ";
   if (!holds)
-    result.note += "not as expected: " + expected;
+    result.note += "not as expected: " + range_text(check.figure, above, below);
   else if (reference)
     result.note += "here " + comparison_text(check.figure, *result.value, *reference);
   return result;
@@ -350,13 +349,9 @@ StepRange stretch(const RunFigure& figure, const History& history) {
   if (!figure.from)
     return recorded_steps.size() < figure.last ? StepRange{}
                                                : StepRange{recorded_steps.last - figure.last + 1, recorded_steps.last};
-  std::int64_t origin = 0;
-  if (figure.since_change) {
-    const auto change = newest_change(history);
-    if (!change) return {};
-    origin = *change;
-  }
-  const StepRange range{origin + *figure.from, origin + figure.to.value_or(*figure.from)};
+  const auto origin = figure.since_change ? newest_change(history) : std::optional<std::int64_t>(0);
+  if (!origin) return {};
+  const StepRange range{*origin + *figure.from, *origin + figure.to.value_or(*figure.from)};
   return recorded_steps.empty() || range.last > recorded_steps.last ? StepRange{} : range;
 }
 

@@ -207,9 +207,8 @@ ValueTable LossPanel::table() const {
 
 QString LossPanel::explain() const {
   const MetricInfo& info = metric_info(shownMetric());
-  const History* run = selection_->history();
-  if (!run) return explanation() + metricCard(info);
-  return explanation() + cardOf(explain_figure(*run, {.key = info, .step = selection_->step()}));
+  if (!selection_->history()) return explanation() + metricCard(info);
+  return explanation() + cardOf(explain_figure(*selection_->history(), {.key = info, .step = selection_->step()}));
 }
 
 }  // namespace moescope
