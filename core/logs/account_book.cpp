@@ -355,6 +355,17 @@ bool may_be_step(const AccountRow& row) {
          row.lowest < row.highest;
 }
 
+// Asks whether the loss is a cross-entropy if the log has rewards: that of a policy is none.
+void ask_for_policy(std::vector<AccountRow>& rows) {
+  const auto loss = std::ranges::find_if(rows, [](const AccountRow& row) {
+    return row.is_shown && row.means == "ce_loss" && spelled_alike(row.first).ends_with("loss");
+  });
+  const bool has_rewards = std::ranges::any_of(
+      rows, [](const AccountRow& row) { return spelled_alike(row.first).find("reward") != std::string::npos; });
+  if (loss != rows.end() && has_rewards && loss->question.empty() && loss->certainty == Certainty::known_name)
+    loss->question = "the log has rewards, and the loss of a policy is no cross-entropy";
+}
+
 // Asks whether the first name that may be a figure is it, if no name of it is known. Returns true if it asks.
 bool ask_for(const char* means, const char* what, bool (*may_be)(const AccountRow&), std::vector<AccountRow>& rows) {
   if (std::ranges::find(rows, means, &AccountRow::means) != rows.end()) return false;
@@ -386,6 +397,7 @@ ImportAccount AccountBook::account(const char* unit) const {
   std::stable_partition(account.rows.begin(), account.rows.end(), [](const AccountRow& row) { return row.is_shown; });
   if (!ask_for("step", "step", may_be_step, account.rows))
     ask_for("ce_loss", "training loss", may_be_loss, account.rows);
+  ask_for_policy(account.rows);
   account.left_out = left_out_;
   return account;
 }

@@ -180,13 +180,6 @@ std::vector<std::uint32_t> counts_of_ratios(std::span<const float> ratios) {
   return counts;
 }
 
-std::string unknown_experts_text(int highest) {
-  return fmt::format(
-      "experts without tokens are left out, so that the number of experts is not known: it is read as {}, the highest "
-      "that occurs and one; --experts states it",
-      highest);
-}
-
 std::string first_names(std::span<const std::string> names, std::size_t max_count, std::size_t longest) {
   const auto shown = [&](const std::string& name) { return printable(name.substr(0, longest)); };
   return joined(names.first(std::min(max_count, names.size())), ", ", shown) +

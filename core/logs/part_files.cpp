@@ -10,8 +10,8 @@
 #include "core/files/folder_walk.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
-#include "core/logs/dumps/expert_counts.h"
 #include "core/logs/file_kind.h"
+#include "core/logs/runs/log_runs.h"
 
 namespace moescope {
 
@@ -72,48 +72,39 @@ PartOfRun read_part(const fs::path& file, const ImportOptions& options) {
   return part;
 }
 
-// How the loads of a layer in two files compare.
-struct Comparison {
-  bool have_loads = false, are_equal = true, have_equal_sums = true;
-};
-
-void compare(const FramesOfRun& frames, const FramesOfRun& more, Comparison& result) {
-  for (const auto& [step, frame] : more)
-    for (const RouterFrame& router : frame.routers) {
-      const auto found = frames.find(step);
-      const RouterFrame* other = found == frames.end() ? nullptr : find_router(&found->second, router.layer);
-      if (!other || router.tokens_per_expert.empty() || other->tokens_per_expert.empty()) continue;
-      result.have_loads = true;
-      result.are_equal = result.are_equal && router.tokens_per_expert == other->tokens_per_expert;
-      result.have_equal_sums =
-          result.have_equal_sums && sum_of(router.tokens_per_expert) == sum_of(other->tokens_per_expert);
-    }
-}
-
-// Makes the lists of experts of one rank those of all ranks.
-void spread_experts(FramesOfRun& frames, std::size_t rank, std::size_t ranks) {
-  for (auto& [step, frame] : frames)
-    for (RouterFrame& router : frame.routers) {
-      std::vector<std::uint32_t> whole(router.tokens_per_expert.size() * ranks);
-      std::ranges::copy(router.tokens_per_expert, whole.begin() + std::ssize(router.tokens_per_expert) * rank);
-      router.tokens_per_expert = std::move(whole);
-      router.expert_bias.clear();
-    }
-}
-
-RunInfo info_of(const std::string& folder, const std::vector<PartOfRun>& parts, const FramesOfRun& frames) {
+RunInfo info_of(const std::string& folder, const std::vector<PartOfRun>& parts) {
   RunInfo info = parts.front().imported.runs[0]->info();
   std::set<int> layers;
-  for (const auto& [step, frame] : frames)
-    for (const RouterFrame& router : frame.routers) {
-      if (router.layer >= 0) layers.insert(router.layer);
-      info.n_experts = std::max(info.n_experts, to_int(router.tokens_per_expert.size()));
-    }
+  for (const PartOfRun& part : parts)
+    for (const auto& [step, frame] : part.frames)
+      for (const RouterFrame& router : frame.routers)
+        if (router.layer >= 0) layers.insert(router.layer);
   info.moe_layers.assign(layers.begin(), layers.end());
   if (!layers.empty()) info.n_layers = std::max(info.n_layers, *layers.rbegin() + 1);
+  info.n_experts = 0;  // the loads of all ranks show it
   info.name = fs::absolute(folder).lexically_normal().filename().string();
   info.source = folder;
   return info;
+}
+
+// Gives the values of a step in one file to the run, as those of a rank.
+void take_step(std::size_t rank, TelemetryFrame frame, std::vector<Marker> markers, RunBuilder& run) {
+  LogRecord record;
+  record.step = frame.step;
+  record.markers = std::move(markers);
+  record.add("rank", static_cast<double>(rank));
+  for (RouterFrame& router : frame.routers) {
+    if (router.tokens_per_expert.empty()) continue;
+    NamedValue& loads = record.add("tokens_per_expert");
+    loads.is_list = true;
+    loads.layer = router.layer;
+    loads.numbers.assign(router.tokens_per_expert.begin(), router.tokens_per_expert.end());
+    router.tokens_per_expert.clear();
+    for (const auto figure : kFiguresOfLoads) router.*figure = kNoValue;
+  }
+  record.own_frame = std::move(frame);
+  record.has_own_rows = true;
+  run.take(record);
 }
 
 // Adds the values of the rows of a further file.
@@ -181,50 +172,35 @@ std::string parts_beside(const fs::path& file) {
 Imported import_part_files(const std::string& folder, const ImportOptions& options) {
   const std::vector<fs::path> files = part_files(folder);
   std::vector<PartOfRun> parts;
-  FramesOfRun frames;
   for (const fs::path& file : files) {
     parts.push_back(read_part(file, options));
     if (options.progress && !options.progress(parts.size() / static_cast<double>(files.size() + 1))) return {};
   }
-  const int listed = parts.front().imported.runs[0]->info().n_experts, stated = options.routed.experts;
-  const int of_all = listed * to_int(files.size());
-  Comparison loads;
-  for (std::size_t i = 1; i < parts.size(); ++i) compare(parts.front().frames, parts[i].frames, loads);
-  if (loads.have_loads && !loads.have_equal_sums && stated == 0)
-    throw AmbiguousRouting(
-        fmt::format("{}: the files of the ranks have other numbers of tokens: if their {} loads are those of all "
-                    "experts, state --experts {}, so that they are added; if each rank has other experts, --experts {}",
-                    folder, listed, listed, of_all));
-  const bool have_other_experts = loads.have_loads && stated == of_all,
-             are_added = loads.have_loads && !loads.are_equal;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (have_other_experts) spread_experts(parts[i].frames, i, parts.size());
-    for (auto& [step, frame] : std::exchange(parts[i].frames, {})) {
-      const auto [found, is_new] = frames.try_emplace(step);
-      if (is_new)
-        found->second = std::move(frame);
-      else
-        join_frames(found->second, std::move(frame), are_added || have_other_experts);
-    }
-  }
-  ImportedRun run(info_of(folder, parts, frames), options);
-  for (const Marker& marker : parts.front().imported.runs[0]->markers())
-    if (marker.kind != kProgramMarker) run.add(marker);
-  for (auto& [step, frame] : frames) run.add(std::move(frame));
+  LogRuns runs(folder, options, false, "line");
+  RunBuilder& run = runs.run("");
+  run.stated.info = info_of(folder, parts);
+  std::set<std::int64_t> steps;
+  for (const PartOfRun& part : parts)
+    for (const auto& [step, frame] : part.frames) steps.insert(step);
+  std::vector<Marker> markers = parts.front().imported.runs[0]->markers();
+  std::erase_if(markers, [](const Marker& marker) { return marker.kind == kProgramMarker; });
+  for (const std::int64_t step : steps)
+    for (std::size_t rank = 0; rank < parts.size(); ++rank)
+      if (auto frame = parts[rank].frames.extract(step); !frame.empty())
+        take_step(rank, std::move(frame.mapped()), std::exchange(markers, {}), run);
+  run.show_steps();
+  if (const std::string question = run.question_of_ranks(); !question.empty())
+    throw AmbiguousRouting(folder + ": " + question + "; if each has all experts, state the number of its loads");
   Imported imported = std::move(parts.front().imported);
-  imported.runs = {run.history()};
-  ImportAccount found = run.found();
-  found.program = imported.account.program;
-  found.rows = std::move(imported.account.rows);
-  found.left_out = std::move(imported.account.left_out);
-  imported.account = std::move(found);
-  std::string of_loads;
-  if (loads.have_loads)
-    of_loads = are_added ? "; their loads are added" : "; all have the same loads, which are not added";
-  if (have_other_experts) of_loads = "; each has other experts";
+  Imported whole = runs.finish(0);
+  imported.runs = std::move(whole.runs);
+  whole.account.program = imported.account.program;
+  whole.account.rows = std::move(imported.account.rows);
+  whole.account.left_out = std::move(imported.account.left_out);
+  imported.account = std::move(whole.account);
   imported.remarks = {counted(std::ssize(files), "file", "files") +
                       " are read as one run: " + printable(files.front().filename().string()) + " to " +
-                      printable(files.back().filename().string()) + of_loads};
+                      printable(files.back().filename().string()) + std::string(run.loads_of_ranks())};
   for (std::size_t i = 1; i < parts.size(); ++i) {
     join_rows(parts[i].imported.account.rows, imported.account.rows);
     imported.lines += parts[i].imported.lines;

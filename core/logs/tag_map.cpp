@@ -337,14 +337,16 @@ TagMap TagMap::of_log(const ImportOptions& options, const std::string& path) {
   TagMap map;
   for (const std::string& text : options.rules) map.add_below(parse(text, "the rules for " + path));
   const fs::path folder = fs::is_directory(path, none) ? fs::path(path) : fs::path(path).parent_path();
+  std::vector<fs::path> files;
+  if (const std::string all = user_tags_folder(); !all.empty())
+    files = files_in(all, [](std::string_view name) { return name.ends_with(".toml"); });
   const fs::path tags_file = folder / kTagsBeside;
   if (!options.tags.empty())
-    map.add_below(parse(read_file(options.tags, kMaxMapBytes, "mapping of tags"), options.tags));
+    files.insert(files.begin(), options.tags);
   else if (fs::is_regular_file(tags_file, none) && !leads_out_of(folder, tags_file))
-    map.add_below(parse(read_file(tags_file.string(), kMaxMapBytes, "mapping of tags"), tags_file.string()));
-  if (const std::string all = user_tags_folder(); !all.empty())
-    for (const fs::path& file : files_in(all, [](std::string_view name) { return name.ends_with(".toml"); }))
-      map.add_below(parse(read_file(file.string(), kMaxMapBytes, "mapping of tags"), file.string()));
+    files.insert(files.begin(), tags_file);
+  for (const fs::path& file : files)
+    map.add_below(parse(read_file(file.string(), kMaxMapBytes, "mapping of tags"), file.string()));
   map.add_below(built_in());
   return map;
 }

@@ -55,7 +55,6 @@ class CountAxes {
   CountAxes(const std::string& path, const CountGroup& group, const RoutedShape& stated);
   // Adds all counts of an array.
   void add(const NamedCounts& counts, ExpertCounts& to, const std::vector<std::vector<int>>& experts_of_copies) const;
-  std::size_t outer_axes() const { return axes_.size(); }
   std::string text() const;  // "layers, experts"
 
  private:

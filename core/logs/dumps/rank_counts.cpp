@@ -28,15 +28,9 @@ namespace fs = std::filesystem;
 constexpr std::size_t kLongestRankLine = std::size_t{64} << 20;
 constexpr std::size_t kMaxRankBytes = std::size_t{1} << 30;
 
-// A layer of the decoder or of a block of multi-token prediction.
-struct BlockLayer {
-  bool mtp = false;
-  int block = 0, layer = 0;
-  auto operator<=>(const BlockLayer&) const = default;
-};
 using Microbatches = std::vector<std::vector<std::uint32_t>>;  // counts of the rank's experts, by microbatch
 using OfRanks = std::map<int, Microbatches>;                   // by rank
-using LayerOfIteration = std::pair<std::int64_t, BlockLayer>;
+using LayerOfIteration = std::pair<std::int64_t, RoutedLayer>;
 
 bool is_rank_name(std::string_view name) {
   return name.ends_with(".jsonl") && number_in_file_name(name, "rank") >= 0;
@@ -73,7 +67,6 @@ class RankCounts {
   void drop_unfinished(std::vector<std::string>& remarks);
   bool have_equal_sums(std::size_t ranks, std::size_t group) const;
   std::size_t ranks_of_group(std::size_t ranks, std::size_t local_experts, std::size_t stated_experts) const;
-  std::map<BlockLayer, int> layer_numbers() const;
 
   std::string path_;
   JsonLines lines_;
@@ -87,12 +80,7 @@ class RankCounts {
 void RankCounts::read_line(std::string_view line) {
   const JsonFields json = lines_.parse(line);
   const std::int64_t iteration = to_count(required(json, "iter"), "iter", kLastStep);
-  const JsonValue* block = member(json, {"block"});
-  const JsonValue* mtp_idx = member(json, {"mtp_idx"});
-  BlockLayer place;
-  place.mtp = block && to_text(*block, "block") == "mtp";
-  if (place.mtp && mtp_idx) place.block = to_index(*mtp_idx, "mtp_idx", 0, kLastImportedLayer);
-  place.layer = to_index(required(json, "layer"), "layer", 0, kLastImportedLayer);
+  const RoutedLayer place = routed_layer(json);
   Microbatches microbatches;
   for (const JsonValue counts : list_of(required(json, "tpe"), "tpe", 0, "")) {
     const std::size_t size = microbatches.empty() ? 0 : microbatches.front().size();
@@ -157,7 +145,7 @@ void RankCounts::drop_copies(std::vector<std::string>& remarks) {
 
 // Leaves out layers of iterations for which some ranks have no line, as at the end of a training that was stopped.
 void RankCounts::drop_unfinished(std::vector<std::string>& remarks) {
-  std::map<BlockLayer, std::set<int>> ranks_of_layer;
+  std::map<RoutedLayer, std::set<int>> ranks_of_layer;
   for (const auto& [place, ranks] : counts_)
     for (const auto& [rank, microbatches] : ranks) ranks_of_layer[place.second].insert(rank);
   const std::size_t dropped = std::erase_if(
@@ -201,22 +189,13 @@ std::size_t RankCounts::ranks_of_group(std::size_t ranks, std::size_t local, std
                   path_, ranks, local));
 }
 
-std::map<BlockLayer, int> RankCounts::layer_numbers() const {
-  std::map<BlockLayer, int> numbers;
-  for (const auto& [place, ranks] : counts_) numbers[place.second];
-  int next = 0;
-  for (auto& [layer, number] : numbers) {  // those of the decoder come first
-    number = layer.mtp ? next : layer.layer;
-    next = number + 1;
-  }
-  return numbers;
-}
-
 void RankCounts::build(const ImportOptions& options, Imported& imported) {
   std::vector<std::string>& remarks = imported.remarks;
   drop_copies(remarks);
   drop_unfinished(remarks);
-  const std::map<BlockLayer, int> numbers = layer_numbers();
+  std::map<RoutedLayer, int> numbers;
+  for (const auto& [layer, ranks] : counts_) numbers[layer.second];
+  number_layers(numbers);
   ExpertCounts sums(path_);
   std::map<std::size_t, std::size_t> group_sizes;  // by number of ranks
   const std::size_t local = experts_of_rank();
@@ -238,9 +217,7 @@ void RankCounts::build(const ImportOptions& options, Imported& imported) {
     remarks.push_back(
         fmt::format("{} in groups of {}, {} experts", counted(ranks, "rank", "ranks"), group, group * local));
   for (const auto& [layer, number] : numbers)
-    if (layer.mtp)
-      remarks.push_back(
-          fmt::format("layer {} of the prediction block {} is shown as layer {}", layer.layer, layer.block, number));
+    if (layer.mtp) remarks.push_back(fmt::format("prediction block {} is shown as layer {}", layer.layer, number));
   for (const std::int64_t step : restarts_) remarks.push_back(fmt::format("continues from step {}", step));
   sums.build(info_of_run(path_, options), options, row_of_counts("tpe", 1, Certainty::known_program), imported);
 }

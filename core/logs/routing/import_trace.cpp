@@ -86,12 +86,8 @@ void Trace::read_line(std::string_view line) {
   ++line_;
   const JsonFields json = lines_.parse(line);
   const std::int64_t step = to_count(required(json, "step"), "step", kLastStep);
-  const int layer = to_index(required(json, "layer"), "layer", 0, kLastImportedLayer);
   const int top_k = to_index(required(json, "topk"), "topk", 1, kMaxTopK);
-  const JsonValue* block = member(json, {"block"});
-  const JsonValue* mtp_idx = member(json, {"mtp_idx"});
-  const bool mtp = block && to_text(*block, "block") == "mtp";
-  const RoutedLayer place{mtp, mtp && mtp_idx ? to_index(*mtp_idx, "mtp_idx", 0, kLastImportedLayer) : layer};
+  const RoutedLayer place = routed_layer(json);
   if (const JsonValue* shape = member(json, {"logit_shape"})) {
     const auto extents = to_counts(*shape, "logit_shape", 2, "extents");
     if (extents[1] > kMaxImportedExperts) throw Unreadable("logit_shape: too many experts");

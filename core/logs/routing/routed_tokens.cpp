@@ -60,6 +60,21 @@ RunInfo info_of_run(const std::string& path, const ImportOptions& options) {
   return info;
 }
 
+RoutedLayer routed_layer(const JsonFields& line) {
+  const JsonValue *block = member(line, {"block"}), *mtp_idx = member(line, {"mtp_idx"});
+  const int layer = to_index(required(line, "layer"), "layer", 0, kLastImportedLayer);
+  const bool mtp = block && to_text(*block, "block") == "mtp";
+  return {mtp, mtp && mtp_idx ? to_index(*mtp_idx, "mtp_idx", 0, kLastImportedLayer) : layer};
+}
+
+void number_layers(std::map<RoutedLayer, int>& numbers) {
+  int decoder = 0;
+  for (auto& [place, number] : numbers) {  // those of the decoder come first
+    number = place.mtp ? decoder + place.layer : place.layer;
+    if (!place.mtp) decoder = number + 1;
+  }
+}
+
 void EmptySlotCount::mark(History& history, const ImportOptions& options) const {
   if (empty_ == 0) return;
   append_marker(history, options,
@@ -161,18 +176,6 @@ std::vector<FlipFrame> RoutedTokenStatistics::flips_from(const RoutedRows& refer
   return flips;
 }
 
-std::map<RoutedLayer, int> RoutedTokenStatistics::layer_numbers() const {
-  std::map<RoutedLayer, int> numbers;
-  for (const auto& [step, layers] : steps_)
-    for (const auto& [place, chosen] : layers) numbers[place];
-  int decoder = 0;
-  for (auto& [place, number] : numbers) {  // those of the decoder come first
-    number = place.mtp ? decoder + place.layer : place.layer;
-    if (!place.mtp) decoder = number + 1;
-  }
-  return numbers;
-}
-
 void RoutedTokenStatistics::add_together(std::int64_t step, RoutedLayer layer,
                                          std::vector<std::uint32_t>& upper_EE) const {
   const std::size_t experts = experts_;
@@ -186,7 +189,10 @@ void RoutedTokenStatistics::add_together(std::int64_t step, RoutedLayer layer,
 }
 
 std::shared_ptr<History> RoutedTokenStatistics::build(RunInfo info, const ImportOptions& options) {
-  const std::map<RoutedLayer, int> numbers = layer_numbers();
+  std::map<RoutedLayer, int> numbers;
+  for (const auto& [step, layers] : steps_)
+    for (const auto& [place, chosen] : layers) numbers[place];
+  number_layers(numbers);
   const std::size_t experts = experts_;
   for (const auto& [place, number] : numbers) info.moe_layers.push_back(number);
   info.n_layers = info.moe_layers.back() + 1;

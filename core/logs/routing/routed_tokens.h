@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/files/text/json_values.h"
 #include "core/logs/import.h"
 
 namespace moescope {
@@ -21,6 +22,11 @@ struct RoutedLayer {
   int layer = 0;
   bool operator<(const RoutedLayer& other) const { return std::pair(mtp, layer) < std::pair(other.mtp, other.layer); }
 };
+
+// Returns the layer of a line of Megatron-LM: {"block": "mtp", "mtp_idx": 0, "layer": 3}. Throws Unreadable.
+RoutedLayer routed_layer(const JsonFields& line);
+// Sets the numbers of the layers in a run: those of prediction blocks follow those of the decoder.
+void number_layers(std::map<RoutedLayer, int>& numbers);
 
 // Experts of each token, by step and layer: row-major [tokens, K]. Each row is sorted and has the slots without an
 // expert last.
@@ -75,7 +81,6 @@ class RoutedTokenStatistics {
     std::map<std::pair<int, int>, std::uint32_t> together;
     std::int64_t tokens = 0;
   };
-  std::map<RoutedLayer, int> layer_numbers() const;
   // Adds the number of tokens that chose both experts, for each pair, to the upper triangle of the table.
   void add_together(std::int64_t step, RoutedLayer layer, std::vector<std::uint32_t>& upper_EE) const;
   // Keeps the experts of a token in rows_. Drops rows_ and returns false if there are more than can be kept, more than

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 
 #include "core/files/text/json_text.h"
@@ -78,6 +79,14 @@ double load_of(const TagRule& rule, double number, bool in_percent = false) {
   if (!(load >= 0 && load <= kMaxExpertTokens))
     refuse_value(rule.column, shortest(number) + " is not a share of the load");
   return is_count ? std::round(load) : load;
+}
+
+// True if the values of each row are shares, which no counts are: they are below 1 and add up to 1.
+bool add_up_to_one(std::span<const double> numbers, std::size_t rows) {
+  constexpr double kTolerance = 0.01;  // of printed shares
+  const auto first = std::ranges::find_if(numbers, [](double number) { return number != 0; });
+  if (first == numbers.end() || !(*first > 0 && *first < 1)) return false;
+  return std::abs(std::accumulate(numbers.begin(), numbers.end(), 0.0) - rows) <= kTolerance * rows;
 }
 
 std::vector<std::uint32_t> counts_of(const TagRule& rule, std::span<const double> numbers) {
@@ -549,7 +558,8 @@ bool RunBuilder::add_list(Name& name, const NamedValue& value, int layer, std::i
   const std::vector<int> layers = layer >= 0 ? std::vector{layer} : layers_of(rows.size(), rule.column);
   if (layer >= 0) check_layer(layer);
   for (const std::size_t size : rows) check_experts(size, rule.column);
-  const bool are_counts = rule.means == TagMeaning::tokens_per_expert && !value.in_percent;
+  const bool are_shares = value.in_percent || (rule.is_as_logged() && add_up_to_one(value.numbers, rows.size()));
+  const bool are_counts = rule.means == TagMeaning::tokens_per_expert && !are_shares;
   std::vector<std::uint32_t> counts;
   std::vector<double> loads;
   for (const double number : value.leaves_out_zeros ? value.numbers : std::vector<double>())
@@ -559,9 +569,11 @@ bool RunBuilder::add_list(Name& name, const NamedValue& value, int layer, std::i
   else if (are_counts)
     counts = counts_of(rule, value.numbers);
   else
-    for (const double number : value.numbers) loads.push_back(load_of(rule, number, value.in_percent));
+    for (const double number : value.numbers) loads.push_back(load_of(rule, number, are_shares));
   if (!choose(name)) return false;
-  if (value.in_percent) AccountBook::leave_out(name.counts, "in percent: read as shares of the step");
+  if (are_shares && rule.means == TagMeaning::tokens_per_expert)
+    AccountBook::leave_out(name.counts, value.in_percent ? "in percent: read as shares of the step"
+                                                         : "add up to 1: read as shares of the step");
   Step& target = step_at(step);
   std::size_t first = 0;
   for (std::size_t i = 0; i < rows.size(); first += rows[i++]) {

@@ -107,6 +107,7 @@ class RunBuilder {
   std::vector<std::string> remarks() const;
   std::string refusal() const;            // why the steps cannot be shown; empty: they can
   std::string question_of_ranks() const;  // whether each rank has other experts; empty: that is certain
+  std::string_view loads_of_ranks() const { return loads_of_ranks_; }  // "; their loads are added"; empty: of one rank
   bool has_values() const { return has_values_; }
   double first_epoch() const { return first_epoch_; }
   double last_epoch() const { return epoch_; }
@@ -208,6 +209,7 @@ class RunBuilder {
   std::map<std::string, double> numbers_of_step_;
   std::string layer_like_;
   std::size_t layer_like_again_ = 0;
+  std::string_view loads_of_ranks_;
   bool begins_anew_ = false, has_values_ = false, is_added_ = false;
   bool last_has_both_ = false;  // the last row of a table has both losses
   int rows_with_both_ = 0;      // at most 2: of these in succession

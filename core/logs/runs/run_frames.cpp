@@ -263,7 +263,10 @@ std::vector<std::string> RunBuilder::remarks() const {
   if (no_expert_.count > 0) remarks.push_back(no_expert_.text());
   const bool leaves_out_zeros = highest_expert_ >= 0 || (no_expert_.count > 0 && !has_zero_);
   if (leaves_out_zeros && stated.info.n_experts == 0 && log_->options.routed.experts == 0)
-    remarks.push_back(unknown_experts_text(imported_ ? imported_->info().n_experts : highest_expert_ + 1));
+    remarks.push_back(fmt::format(
+        "experts without tokens are left out, so that the number of experts is not known: it is read as {}, the "
+        "highest that occurs and one; --experts states it",
+        imported_ ? imported_->info().n_experts : highest_expert_ + 1));
   if (std::string repeats = restarts_.again_text(); !repeats.empty()) remarks.push_back(std::move(repeats));
   return remarks;
 }

@@ -9,6 +9,12 @@
 
 namespace moescope {
 
+namespace {
+
+constexpr std::string_view kAddedLoads = "; their loads are added";
+
+}  // namespace
+
 // True if a record of another rank or microbatch came before at this step, so that their loads are added.
 bool RunBuilder::is_further_part(int part, int layer, std::int64_t step) {
   if (part < 0) return false;
@@ -30,6 +36,7 @@ void RunBuilder::set_counts(Step& step, int layer, std::span<const std::uint32_t
     of_all_ranks.resize(ranks * counts.size());
     std::ranges::copy(counts, of_all_ranks.begin() + std::ssize(counts) * (rank_number_ % ranks));
     counts = of_all_ranks;
+    loads_of_ranks_ = "; each has other experts";
   }
   std::vector<std::uint32_t>& of_router = router_at(step.frame.routers, layer).tokens_per_expert;
   if (counts.size() > of_router.size()) keep(sizeof(std::uint32_t) * (counts.size() - of_router.size()));
@@ -39,13 +46,15 @@ void RunBuilder::set_counts(Step& step, int layer, std::span<const std::uint32_t
     if (loads) loads->tokens = tokens;
     return of_router.assign(counts.begin(), counts.end());
   }
-  if (loads && loads->copies >= 0 && std::ranges::equal(of_router, counts)) {
+  if (loads && loads->copies >= 0 && loads_of_ranks_ != kAddedLoads && std::ranges::equal(of_router, counts)) {
     ++loads->copies;
+    if (loads_of_ranks_.empty()) loads_of_ranks_ = "; all have the same loads, which are not added";
     return AccountBook::leave_out(rank_->counts, "ranks with the same loads: those of one are read");
   }
   if (loads && tokens != loads->tokens) differing_ranks_ = std::max(differing_ranks_, parts_of_layer_);
   const std::uint32_t times = loads ? std::max(0, loads->copies) + 1 : 1;  // the loads of the copies count now
   if (loads) loads->copies = -1;
+  if (of_all_ranks.empty()) loads_of_ranks_ = kAddedLoads;
   for (std::size_t e = 0; e < counts.size(); ++e) of_router[e] = of_router[e] * times + counts[e];
 }
 

@@ -14,6 +14,7 @@
 #include "core/logs/open_runs.h"
 #include "tests/support/event_bytes.h"
 #include "tests/support/problem_of.h"
+#include "tests/support/says.h"
 
 namespace moescope {
 namespace {
@@ -299,6 +300,16 @@ TEST_F(Accounts, LoadsOfRanksAreAdded) {
     EXPECT_EQ(run.values(Metric::ce_loss, kWholeRun, {1, 1})[0], 2.5f) << layer;
     EXPECT_TRUE(opened.remarks.empty()) << opened.remarks[0];
   }
+}
+
+TEST_F(Accounts, TheLossOfALogWithRewardsIsAskedFor) {
+  const auto question_of = [&](const char* further) {
+    const OpenedRuns opened = open(
+        write("grpo.jsonl", std::string("{\"step\":1,\"loss\":0.002") + further + "}\n{\"step\":2,\"loss\":0.001}\n"));
+    return std::ranges::find(opened.accounts.at(0).rows, "loss", &AccountRow::name)->question;
+  };
+  EXPECT_TRUE(says(question_of(",\"rewards/accuracy/mean\":0.5"), "the loss of a policy is no cross-entropy"));
+  EXPECT_EQ(question_of(""), "");
 }
 
 TEST_F(Accounts, TrackiosRunsAreRead) {

@@ -299,7 +299,7 @@ TEST_F(RankCountDumps, PredictionBlocksFollowTheDecoder) {
   const Imported imported = read(folder_ / "tokens_per_expert/rank0.jsonl");
   EXPECT_EQ(imported.runs[0]->info().moe_layers, (std::vector<int>{2, 3}));
   EXPECT_EQ(counts_of(imported, 100, 3), (Counts{2, 2}));
-  EXPECT_TRUE(says(all_remarks(imported), "layer 0 of the prediction block 0 is shown as layer 3"));
+  EXPECT_TRUE(says(all_remarks(imported), "prediction block 0 is shown as layer 3"));
 }
 
 TEST_F(RankCountDumps, AFileOfOneOfSeveralRanksNamesItsFolder) {

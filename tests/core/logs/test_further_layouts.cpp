@@ -146,7 +146,7 @@ TEST_F(FurtherLayouts, FilesOfRanksAreOneRun) {
       << "copies of one total";
 
   write("rank_1.jsonl", at_two_steps("{\"step\":STEP,\"loss\":2.5,\"tokens_per_expert\":[[9,7]]}\n"));
-  EXPECT_TRUE(says(problem_of([&] { open_folder(); }), "if each rank has other experts, --experts 4"));
+  EXPECT_TRUE(says(problem_of([&] { open_folder(); }), "if each rank has other experts, there are 4 (--experts)"));
   ImportOptions stated;
   stated.routed.experts = 4;
   EXPECT_EQ(open_folder(stated).histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert,

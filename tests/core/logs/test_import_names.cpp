@@ -490,7 +490,7 @@ TEST(ImportNames, ReasonsAreTrue) {
 
 TEST(ImportNames, LoadsThatCannotBeReadDoNotCostTheLoss) {
   for (const char* loads :
-       {R"("tokens_per_expert":[[0.25,0.75]])", R"("tokens_per_expert":[[1,2],[1]])", R"("tokens_per_expert":[[1,-2]])",
+       {R"("tokens_per_expert":[[0.25,0.5]])", R"("tokens_per_expert":[[1,2],[1]])", R"("tokens_per_expert":[[1,-2]])",
         R"("tokens_per_expert":{"a":1})", R"("layer_1/expert_0":0.5,"layer_1/expert_1":0.5)"}) {
     const auto reader = log_of(
         {R"({"step":0,"loss":5,)" + std::string(loads) + "}", R"({"step":1,"loss":4,)" + std::string(loads) + "}"});
@@ -500,6 +500,12 @@ TEST(ImportNames, LoadsThatCannotBeReadDoNotCostTheLoss) {
     EXPECT_TRUE(reader.remarks().empty()) << "no other name of the loss is preferred";
     EXPECT_TRUE(reader.history()->info().moe_layers.empty() || reader.history()->frame_at(1)->routers.empty()) << loads;
   }
+}
+
+TEST(ImportNames, SharesUnderANameOfCountsAreSharesIfTheyAddUpToOne) {
+  const auto shares = log_of({R"({"step":0,"tokens_per_expert":[[0.25,0.75],[0.5,0.5]]})"});
+  EXPECT_EQ(shares.bad().count(), 0);
+  EXPECT_EQ(shares.history()->frame_at(0)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{5000, 15000}));
 }
 
 TEST(ImportNames, LoadsInAnObjectOfLayers) {

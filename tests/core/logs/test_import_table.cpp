@@ -480,7 +480,7 @@ TEST(ImportTable, ColumnsOfExpertsAreLoads) {
 }
 
 TEST(ImportTable, SharesThatAreNoTokensDoNotCostTheLoss) {
-  const Imported table = read("step,loss,expert_0,expert_1\n0,4,0.25,0.75\n1,3,0.5,0.5\n");
+  const Imported table = read("step,loss,expert_0,expert_1\n0,4,0.25,0.5\n1,3,0.5,0.25\n");
   EXPECT_EQ(table.bad.count(), 2);
   EXPECT_EQ(table.bad.first().at(0).reason, "tokens_per_expert: 0.25 is not a whole number from 0 on");
   EXPECT_EQ(table.runs.at(0)->value_at(Metric::ce_loss, kWholeRun, 1), 3.0f);
