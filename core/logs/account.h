@@ -37,7 +37,6 @@ struct AccountRow {
   std::string question;  // what cannot be right about the values: "3 of 80 values are -1"; empty: nothing
   Certainty certainty = Certainty::unknown;
   bool is_shown = false;
-  bool has_layer = false, has_expert = false;                     // `name` has {layer}, {expert}
   bool is_list = false;                                           // values are lists
   std::int64_t names = 0, values = 0;                             // values: numbers; of lists their entries
   double lowest = kNoValue, highest = kNoValue, last = kNoValue;  // of finite numbers; kNoValue: there are none

@@ -210,10 +210,6 @@ void AccountBook::ask(const Name& name, const char* means, std::string question)
   name.counts->question_ = std::move(question);
 }
 
-void AccountBook::leave_out(std::string what, std::string reason) {
-  left_out_.push_back({std::move(what), std::move(reason)});
-}
-
 namespace {
 
 // True if a word of the name speaks of experts, so that its values may be loads.
@@ -287,8 +283,6 @@ AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
   row.first_step = counts.first_step_;
   row.last_step = counts.last_step_;
   row.is_list = counts.is_list_;
-  row.has_layer = row.name.find(kLayerPlace) != std::string::npos;
-  row.has_expert = row.name.find(kExpertPlace) != std::string::npos;
   if (!counts.place_.empty()) row.place = std::string(unit) + ' ' + counts.place_;
   if (counts.lowest_ <= counts.highest_) {
     row.lowest = counts.lowest_;
@@ -398,7 +392,6 @@ ImportAccount AccountBook::account(const char* unit) const {
   if (!ask_for("step", "step", may_be_step, account.rows))
     ask_for("ce_loss", "training loss", may_be_loss, account.rows);
   ask_for_policy(account.rows);
-  account.left_out = left_out_;
   return account;
 }
 

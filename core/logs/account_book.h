@@ -88,7 +88,6 @@ class AccountBook {
   // Asks whether the name has this meaning, a value of `means` in a mapping file.
   static void ask(const Name& name, const char* means, std::string question);
   static void show(const Name& name, bool is_shown) { name.counts->is_shown_ = is_shown; }
-  void leave_out(std::string what, std::string reason);
 
   // `unit`: "line", "record": what a place counts.
   ImportAccount account(const char* unit) const;
@@ -106,7 +105,6 @@ class AccountBook {
   };
   std::unordered_map<std::string, Name, Hash, std::equal_to<>> names_;
   std::unordered_map<std::string, std::int32_t> series_;
-  std::vector<LeftOut> left_out_;
 };
 
 }  // namespace moescope

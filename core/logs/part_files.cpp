@@ -189,6 +189,7 @@ Imported import_part_files(const std::string& folder, const ImportOptions& optio
       if (auto frame = parts[rank].frames.extract(step); !frame.empty())
         take_step(rank, std::move(frame.mapped()), std::exchange(markers, {}), run);
   run.show_steps();
+  run.stated.info = {};  // so that the account says where the numbers come from
   if (const std::string question = run.question_of_ranks(); !question.empty())
     throw AmbiguousRouting(folder + ": " + question + "; if each has all experts, state the number of its loads");
   Imported imported = std::move(parts.front().imported);
