@@ -394,18 +394,6 @@ class ClusterPanelsTest : public QObject {
     QVERIFY(after().last() != before.last());
   }
 
-  // The line shows the goodput of the formula, and the formula with its numbers.
-  void theCostOfFailuresIsOneLine() {
-    TimeOfAStepPanel panel(selection_.get());
-    const NodeHealth health;
-    QStringList notes;
-    for (const FittedLabel* label : panel.findChildren<FittedLabel*>()) notes << label->text();
-    const QString line = notes.filter("Failures: ").value(0);
-    QVERIFY2(line.contains("goodput " + formatPercent(health.goodput(health.best_interval_s()))), qPrintable(line));
-    QVERIFY2(line.contains(QString("= %1 min").arg(std::round(health.best_interval_s() / 60))), qPrintable(line));
-    QVERIFY2(line.contains(QString("M = %1 h").arg(health.run_mtbf_s() / 3600)), qPrintable(line));
-  }
-
   void everyPanelExplainsItself() {
     std::vector<std::unique_ptr<Panel>> panels;
     panels.push_back(std::make_unique<TimeOfAStepPanel>(selection_.get()));

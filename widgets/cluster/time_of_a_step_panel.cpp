@@ -37,29 +37,16 @@ int colorOf(const StepPart& part) {
   return name == "rest" || name == "uneven stages" || name == "pipeline bubble" ? kRestColor : kComputeColor;
 }
 
-// The cost of failures with the best interval of checkpoints, with its formula.
-QStringList failureForms() {
-  const NodeHealth health;
-  const double interval_s = health.best_interval_s();
-  const QString goodput = QString("Failures: goodput %1 (assumed)").arg(formatPercent(health.goodput(interval_s)));
-  const QString formula = QString("%1 = 1 \u2212 c/t \u2212 (t/2 + r)/M, a checkpoint every t = \u221a(2cM) = %2 min")
-                              .arg(goodput)
-                              .arg(interval_s / 60, 0, 'f', 0);
-  return {formula + QString("; M = %1 h between failures of %2 nodes, c = %3 s for a checkpoint, r = %4 min to restart")
-                        .arg(health.run_mtbf_s() / 3600, 0, 'f', 1)
-                        .arg(health.nodes)
-                        .arg(health.checkpoint_s)
-                        .arg(health.restart_s / 60),
-          formula, goodput};
-}
-
 }  // namespace
 
 TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
     : Panel(selection, "Time of a step", Provenance::modelled, parent) {
   showAnswers();
   buildChoices();
-  note_ = addNote();
+  note_ = new FittedLabel(this);
+  note_->setRole(QPalette::PlaceholderText);
+  followFont(note_, [this] { note_->setFont(typeFont(Type::caption)); });
+  addBody(note_, 0);
   plot_ = new BandBars(this);
   plot_->setCaption("ms per token and GPU");
   plot_->setFormatter([](double value) { return formatValue(value, 2); });
@@ -79,7 +66,6 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
   pause_.setInterval(kBetweenLoadsMs);
   connect(&pause_, &QTimer::timeout, this, &TimeOfAStepPanel::markDirty);
   buildViews();
-  addNote()->setTexts(failureForms());
   followRun();
   chosen();
   for (QComboBox* box : {view_, model_, hardware_, recipe_, way_, payload_, latent_, ep_, placement_})
@@ -91,14 +77,6 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
         if (routing_is_chosen_) routing_->setCurrentIndex(state.toInt());
         followRun();
       });
-}
-
-FittedLabel* TimeOfAStepPanel::addNote() {
-  auto* note = new FittedLabel(this);
-  note->setRole(QPalette::PlaceholderText);
-  followFont(note, [note] { note->setFont(typeFont(Type::caption)); });
-  addBody(note, 0);
-  return note;
 }
 
 void TimeOfAStepPanel::buildViews() {

@@ -37,7 +37,6 @@ class TimeOfAStepPanel : public Panel {
  private:
   ClusterQuestion question() const;  // the question with the load of the selected layer and step
   QComboBox* addChoice(QLayout* row, const QString& name, const QStringList& items, const QString& tip);
-  FittedLabel* addNote();
   void buildViews();
   bool showsLayer() const { return view_->currentIndex() == 1; }
   void markDirty();
