@@ -59,7 +59,10 @@ DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
 void DeepEPGainPanel::refill() {
   std::vector<std::uint32_t> load;
   const auto frame = selection_->frame();
-  if (const RouterFrame* router = find_router(frame.get(), selection_->layer())) load = router->tokens_per_expert;
+  const RouterFrame* router = find_router(frame.get(), selection_->layer());
+  // With forced balance the run's routing is the first measured one, and its load says nothing about a router.
+  if (router && !selection_->history()->settings_at(frame->step)->holds(&RouterConfig::force_balance))
+    load = router->tokens_per_expert;
   const Question question{shape_->currentText().toStdString(), std::move(load)};
   if (question != question_ && !computing_ && (question.model != question_.model || !pause_.isActive())) {
     question_ = question;
