@@ -72,10 +72,6 @@ bool holds_event_files(const fs::path& folder) {
   return found;
 }
 
-bool holds_traces(const fs::path& folder) {
-  return !files_in(folder, is_trace_name).empty();
-}
-
 // Looks further into a response, because its text may precede its routing.
 bool holds_routed_experts(const std::string& path, std::string_view bytes) {
   const std::string name = fs::path(path).filename().string();
@@ -273,7 +269,7 @@ bool holds_text(const fs::path& folder) {
 FileKind kind_of_folder(const std::string& path) {
   if (is_wandb_folder(path)) return FileKind::wandb_run;
   if (holds_event_files(path)) return FileKind::event_file;
-  if (holds_traces(path)) return FileKind::router_trace;
+  if (!files_in(path, is_trace_name).empty()) return FileKind::router_trace;
   if (is_te_statistics_folder(path)) return FileKind::te_statistics;
   if (is_mlflow_run(path)) return FileKind::mlflow_run;
   if (is_expert_counts(path, {})) return FileKind::expert_counts;

@@ -318,13 +318,6 @@ void TagMap::add_below(const TagMap& other) {
   }
 }
 
-TagMap TagMap::load(const std::string& path) {
-  if (path.empty()) return built_in();
-  TagMap map = parse(read_file(path, kMaxMapBytes, "mapping of tags"), path);
-  map.add_below(built_in());
-  return map;
-}
-
 std::string user_tags_folder() {
   const char* const config = std::getenv("XDG_CONFIG_HOME");
   const char* const home = std::getenv("HOME");

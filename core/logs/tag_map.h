@@ -73,7 +73,6 @@ class TagMap {
   static const TagMap& built_in();  // the files of names of all programs, then the names that many of them use
   // Throws std::runtime_error with `file_name`, line, key, the given and the allowed value.
   static TagMap parse(std::string_view toml, const std::string& file_name);
-  static TagMap load(const std::string& path);  // rules of a mapping file, before the built-in ones; empty: only these
   // The rules for a log: those of the options, else of the file kTagsBeside in the log's folder (or of the folder that
   // is the log); then those of the user's files for all logs; then the built-in ones.
   static TagMap of_log(const ImportOptions& options, const std::string& path);

@@ -108,10 +108,6 @@ void Trace::read_line(std::string_view line) {
   }
 }
 
-std::vector<fs::path> trace_files(const fs::path& path) {
-  return fs::is_directory(path) ? files_in(path, is_trace_name) : std::vector{path};
-}
-
 }  // namespace
 
 bool is_trace_name(std::string_view file_name) {
@@ -125,15 +121,17 @@ bool begins_like_trace(std::string_view bytes) {
 }
 
 Imported import_trace(const std::string& path, const ImportOptions& options) {
+  const std::vector<fs::path> files =
+      fs::is_directory(path) ? files_in(path, is_trace_name) : std::vector<fs::path>{path};
   Imported imported;
   Trace trace(path);
   const auto read_line = [&](std::string_view line) { trace.read_line(line); };
-  if (!take_lines(trace_files(path), kLongestLine, read_line, options, imported)) return {};
+  if (!take_lines(files, kLongestLine, read_line, options, imported)) return {};
   const auto restarts = trace.restarts();
   if (!restarts.empty()) {  // loads are sums, so the files are read again without abandoned attempts
     trace = Trace(path, trace.cuts());
     imported = {};
-    if (!take_lines(trace_files(path), kLongestLine, read_line, options, imported)) return {};
+    if (!take_lines(files, kLongestLine, read_line, options, imported)) return {};
   }
   if (trace.tokens().empty()) throw std::runtime_error(path + ": holds no routing" + imported.bad.also());
   imported.runs.push_back(trace.tokens().build(info_of_run(path, options), options));

@@ -9,11 +9,7 @@
 
 namespace moescope {
 
-namespace {
-
-constexpr std::string_view kAddedLoads = "; their loads are added";
-
-}  // namespace
+static constexpr std::string_view kAddedLoads = "; their loads are added";
 
 // True if a record of another rank or microbatch came before at this step, so that their loads are added.
 bool RunBuilder::is_further_part(int part, int layer, std::int64_t step) {

@@ -159,7 +159,9 @@ TEST_F(ForeignFiles, TomlInOtherEncodingsIsNamed) {
   const std::string gzip = put("a.toml", "\x1f\x8b\x08\0\0"s);
   EXPECT_EQ(load_config(gzip).problems.at(0).text(), gzip + ": is gzip-compressed: gunzip it first");
   EXPECT_EQ(find_lesson(gzip).problems.at(0).text(), gzip + ": is gzip-compressed: gunzip it first");
-  EXPECT_EQ(thrown([&] { TagMap::load(gzip); }), gzip + ": is gzip-compressed: gunzip it first");
+  ImportOptions with_tags;
+  with_tags.tags = gzip;
+  EXPECT_EQ(thrown([&] { TagMap::of_log(with_tags, "run.jsonl"); }), gzip + ": is gzip-compressed: gunzip it first");
   const std::string latin = put("b.toml", "seed = 1\nname = \"gr\xfcn\"\n");
   EXPECT_EQ(load_config(latin).problems.at(0).text(),
             latin + ": line 2: byte 0xfc is not UTF-8 (Latin-1?): iconv -f ISO-8859-1 -t UTF-8 makes it readable");

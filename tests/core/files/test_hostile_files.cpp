@@ -337,7 +337,12 @@ TEST_F(HostileFiles, PipesDevicesAndFoldersAreRefusedByEveryReader) {
       {"x.tfevents", [](const std::string& p) { import_events(p, {}); }},
       {"x.toml", [&](const std::string& p) { problems(load_config(p).problems); }},
       {"l.toml", [&](const std::string& p) { problems(find_lesson(p).problems); }},
-      {"t.toml", [](const std::string& p) { TagMap::load(p); }},
+      {"t.toml",
+       [](const std::string& p) {
+         ImportOptions options;
+         options.tags = p;
+         TagMap::of_log(options, "run.jsonl");
+       }},
       {"h.toml", [](const std::string& p) { hardware_profile(p); }},
       {"x", [](const std::string& p) { file_kind(p); }},
   };

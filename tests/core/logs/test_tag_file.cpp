@@ -26,7 +26,7 @@ TEST(TagFiles, RulesComeBeforeThoseOfTheFile) {
   keep_tag_rules(tag_rule("nll_bits", "ce_loss", 0.5), file);
   const std::string text = read_file(file, 10000, "mapping file");
   EXPECT_TRUE(says(text, "# mine\nprogram = \"x\"\nlayer_offset = 1\n")) << text;
-  const TagMap map = TagMap::load(file);
+  const TagMap map = TagMap::parse(read_file(file, 10000, "mapping file"), file);
   EXPECT_EQ(map.layer_offset(), 1);
   ASSERT_TRUE(map.find("blk3.e41.frac"));
   EXPECT_EQ(map.find("blk3.e41.frac")->rule->means, TagMeaning::load_share);
@@ -37,7 +37,7 @@ TEST(TagFiles, AMissingFileAndItsFolderAreMade) {
   const TestFolder folder("tag_file");
   const std::string file = folder / "a/b/names.toml";
   keep_tag_rules(kLoad, file);
-  EXPECT_TRUE(TagMap::load(file).find("blk0.e1.frac"));
+  EXPECT_TRUE(TagMap::parse(read_file(file, 10000, "mapping file"), file).find("blk0.e1.frac"));
 }
 
 TEST(TagFiles, AFileThatIsNoMappingIsNotReplaced) {
@@ -48,7 +48,7 @@ TEST(TagFiles, AFileThatIsNoMappingIsNotReplaced) {
   EXPECT_EQ(read_file(file, 10000, "mapping file"), "[[tag]\npattern = 3");
   std::ofstream(file) << "layer_offset = 1";  // without a line end
   keep_tag_rules(kLoad, file);
-  EXPECT_EQ(TagMap::load(file).layer_offset(), 1);
+  EXPECT_EQ(TagMap::parse(read_file(file, 10000, "mapping file"), file).layer_offset(), 1);
 }
 
 }  // namespace
