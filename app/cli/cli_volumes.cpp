@@ -1,21 +1,27 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
+#include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "app/cli/cli_reading.h"
 #include "app/cli/cli_routing.h"
 #include "app/cli/command_line.h"
 #include "app/cli/commands.h"
-#include "app/cli/placement_plan.h"
 #include "app/cli/printing.h"
 #include "core/cluster/model_shape.h"
+#include "core/cluster/ranks/placement.h"
 #include "core/cluster/ranks/volumes.h"
 #include "core/cluster/step_model.h"
+#include "core/files/output_guard.h"
 #include "core/files/tensors/safetensors.h"
+#include "core/files/text/words.h"
+#include "core/files/whole_file.h"
 #include "core/frame/provenance.h"
 #include "core/frame/router_stats.h"
 
@@ -28,9 +34,120 @@ struct VolumesOptions : RoutingOptions {
   std::string model = "671B", topk, tensor = "topk_idx", recording, payload = "bf16";
   int dim = 0, experts = 0, top_k = 0, moe_layers = 0, groups = 0, limited_groups = 0;
   std::int64_t tokens_per_rank = 4096;
-  bool no_recompute = false, json = false, matrices = false;
-  PlacementPlanOptions plan;
+  bool no_recompute = false, json = false, matrices = false, overwrite = false;
+  std::string plan_out;
+  std::int64_t plan_until = -1;  // last step whose loads make the plan; -1: half of the steps
 };
+
+using Loads = std::vector<std::uint64_t>;  // by expert
+
+constexpr double kLoadUnit = 1e6;  // of a fair share
+
+// Mean load of each expert of a layer, in parts of its fair share; empty if the steps have no load.
+Loads loads_in(const History& run, int layer, StepRange steps) {
+  Loads loads;
+  for (const float share : run.utilisation(layer, steps, 1, Summary::mean)) {
+    if (!std::isfinite(share)) return {};
+    loads.push_back(std::llround(kLoadUnit * share));
+  }
+  return std::ranges::any_of(loads, [](std::uint64_t load) { return load > 0; }) ? loads : Loads();
+}
+
+// Load of the fullest rank, in units of the mean.
+double overload(const Placement& placement, const Loads& loads) {
+  const std::vector<double> by_rank = rank_loads(placement, loads);
+  const double mean = std::accumulate(by_rank.begin(), by_rank.end(), 0.0) / by_rank.size();
+  return *std::ranges::max_element(by_rank) / mean;
+}
+
+// The expert of each slot, [ranks * slots]: the slots of a rank follow each other.
+std::vector<int> experts_of_slots(const Placement& placement) {
+  std::vector<int> experts;
+  for (int rank = 0; rank < placement.ranks; ++rank)
+    for (int expert = 0; expert < placement.n_experts(); ++expert)
+      for (int i = placement.first_replica[expert]; i < placement.first_replica[expert + 1]; ++i)
+        if (placement.replica_rank[i] == rank) experts.push_back(expert);
+  return experts;
+}
+
+std::shared_ptr<const History> planned_run(const VolumesOptions& options) {
+  const OpenedRuns opened = read_runs(options.recording, {});
+  print_notes(opened);
+  for (const auto& history : opened.histories)
+    if (history->info().run == options.run) return history;
+  const std::string runs =
+      joined(opened.histories, ", ", [](const auto& run) { return std::to_string(run->info().run); });
+  throw std::runtime_error(fmt::format("{}: has no run {}; allowed: {}", options.recording, options.run, runs));
+}
+
+// The steps from which the plan is made, and those after them.
+std::pair<StepRange, StepRange> parts_of(const History& run, const VolumesOptions& options) {
+  const StepRange steps = run.steps();
+  const std::vector<std::int64_t> listed = run.steps_in(steps);
+  if (listed.size() < 2)
+    throw std::runtime_error(options.recording + ": has fewer than 2 steps; the plan is tried on later steps");
+  const std::int64_t until = options.plan_until >= 0 ? options.plan_until : listed[listed.size() / 2 - 1];
+  if (until < steps.first || until >= steps.last)
+    throw std::runtime_error(
+        fmt::format("--plan-until {}: allowed: {} to {}, so that steps are left to try the plan on", until, steps.first,
+                    steps.last - 1));
+  return {{steps.first, until}, {until + 1, steps.last}};
+}
+
+// SGLang reads an object with a row for every layer of the model; rows of dense layers have no effect.
+nlohmann::json placement_json(const std::vector<std::pair<int, std::vector<int>>>& rows, int layers, int n_experts) {
+  nlohmann::json map = nlohmann::json::array();
+  std::vector<int> in_order(rows.front().second.size());
+  for (std::size_t slot = 0; slot < in_order.size(); ++slot) in_order[slot] = to_int(slot) % n_experts;
+  for (int layer = 0; layer < layers; ++layer) {
+    const auto found = std::ranges::find(rows, layer, [](const auto& row) { return row.first; });
+    map.push_back(found == rows.end() ? in_order : found->second);
+  }
+  return {{"physical_to_logical_map", map}};
+}
+
+void write_placement_plan(const VolumesOptions& options) {
+  guard_outputs({options.recording}, {{"--write-placement", options.plan_out}}, options.overwrite);
+  const std::shared_ptr<const History> run = planned_run(options);
+  const auto [plan_steps, later_steps] = parts_of(*run, options);
+  const RunInfo& info = run->info();
+  if (info.n_experts < options.ranks)
+    throw std::runtime_error(fmt::format("--ranks {}: more than the {} experts", options.ranks, info.n_experts));
+  ValueTable table({{.name = "layer", .key = "layer"},
+                    {.name = "in order", .key = "plan_steps_in_order", .format = ".3f"},
+                    {.name = "planned", .key = "plan_steps_planned", .format = ".3f"},
+                    {.name = "in order, later", .key = "later_steps_in_order", .format = ".3f"},
+                    {.name = "planned, later", .key = "later_steps_planned", .format = ".3f"},
+                    {.name = "experts sent", .key = "experts_sent"}});
+  std::vector<std::pair<int, std::vector<int>>> rows;
+  const Placement in_order = place_contiguous(info.n_experts, options.ranks);
+  for (const int layer : info.moe_layers) {
+    const Loads loads = loads_in(*run, layer, plan_steps), later = loads_in(*run, layer, later_steps);
+    if (loads.empty() || later.empty()) continue;
+    const Placement plan =
+        place_balanced(loads, options.ranks, {options.slots, std::max(1, options.groups), options.ranks_per_node});
+    table.add(layer, overload(in_order, loads), overload(plan, loads), overload(in_order, later), overload(plan, later),
+              experts_sent(in_order, plan));
+    rows.emplace_back(layer, experts_of_slots(plan));
+  }
+  if (rows.empty()) throw std::runtime_error(options.recording + ": has no load by expert in both parts of its steps");
+  const std::size_t missing_layers = info.moe_layers.size() - rows.size();
+  if (missing_layers > 0)
+    print_to(stderr, "{} of {} MoE layers have no load and keep their experts in order\n", missing_layers,
+             info.moe_layers.size());
+  const int layers = std::max(info.n_layers, rows.back().first + 1);
+  write_whole_file(options.plan_out, placement_json(rows, layers, info.n_experts).dump() + "\n");
+  Report report;
+  report.value({.name = "plan made from steps", .key = "plan_steps"},
+               fmt::format("{} to {}", plan_steps.first, plan_steps.last));
+  report.value({.name = "tried on steps", .key = "later_steps"},
+               fmt::format("{} to {}", later_steps.first, later_steps.last));
+  report.value({.name = "slots of a rank", .key = "slots_per_rank"},
+               static_cast<std::int64_t>(rows.front().second.size()) / options.ranks);
+  report.sentence("Load of the fullest rank, in units of the mean, with experts in their order and by the plan:");
+  report.table("layers", table);
+  print_report(report, options.json);
+}
 
 // The copies counted for the routing of one layer or, from a recording, the sum over several layers.
 struct Counted {
@@ -269,25 +386,17 @@ void check_options(const Command& command, VolumesOptions& options) {
   command.refuse({"--plan-until", "--overwrite"}, "needs --write-placement");
 }
 
-void write_plan(const Command& command, VolumesOptions& options) {
+void write_plan(const Command& command, const VolumesOptions& options) {
   command.refuse({"--model", "--dim", "--experts", "--top-k", "--moe-layers", "--limited-groups", "--routing", "--topk",
                   "--tensor", "--step", "--layer", "--placement", "--tokens-per-rank", "--payload", "--seed",
                   "--no-recompute", "--matrices"},
                  "cannot be used with --write-placement, which places the experts of every layer by its loads");
   if (options.recording.empty()) throw std::runtime_error("--write-placement: needs --recording, whose loads it uses");
-  PlacementPlanOptions plan = options.plan;
-  plan.recording = options.recording;
-  plan.run = options.run;
-  plan.ranks = options.ranks;
-  plan.ranks_per_node = options.ranks_per_node;
-  plan.slots = options.slots;
-  plan.groups = options.groups;
-  plan.json = options.json;
-  write_placement_plan(plan);
+  write_placement_plan(options);
 }
 
 void print_volumes(const Command& command, VolumesOptions options) {
-  if (!options.plan.out.empty()) return write_plan(command, options);
+  if (!options.plan_out.empty()) return write_plan(command, options);
   check_options(command, options);
   const Payload payload = payload_named(options.payload);
   const Counted counted = options.recording.empty() ? count_routing(command, options) : count_recording(options);
@@ -341,13 +450,13 @@ void add_options(Command& command, VolumesOptions& o) {
   command.option("--seed", o.seed, "Seed of random routings and placements").shows_default();
   command.option("--no-recompute", o.no_recompute, "Four operations per layer instead of six");
   command.option("--json", o.json, "Print JSON");
-  command.option("--write-placement", o.plan.out,
+  command.option("--write-placement", o.plan_out,
                  "File to write: experts placed by the loads of --recording (a recording or a log) on --ranks with "
                  "--slots, as SGLang's --init-expert-location reads them; prints what the plan does to the fullest "
                  "rank in the steps after those it was made from");
-  command.option("--plan-until", o.plan.until, "Last step whose loads make the plan (default: half of the steps)")
+  command.option("--plan-until", o.plan_until, "Last step whose loads make the plan (default: half of the steps)")
       .range(std::int64_t{0}, INT64_MAX);
-  command.option("--overwrite", o.plan.overwrite, "Replace the file of --write-placement");
+  command.option("--overwrite", o.overwrite, "Replace the file of --write-placement");
   command.option("--matrices", o.matrices, "With --json: the counts by rank (R x R), node (R x N) and expert (R x E)");
 }
 

@@ -25,8 +25,8 @@
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/threads.h"
 #include "core/training/checkpoint_folder.h"
-#include "core/training/engine/comparison_report.h"
 #include "core/training/engine/engine.h"
+#include "core/training/engine/outcomes.h"
 #include "core/training/engine/run_queue.h"
 
 namespace moescope {

@@ -14,7 +14,6 @@
 #include "core/model/learner.h"
 #include "core/numerics/processor.h"
 #include "core/numerics/threads.h"
-#include "core/training/engine/comparison_report.h"
 
 namespace moescope {
 

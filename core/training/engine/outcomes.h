@@ -8,7 +8,7 @@
 
 #include "core/config/config_difference.h"
 #include "core/config/run_config.h"
-#include "core/files/text/value_table.h"
+#include "core/files/text/report.h"
 #include "core/findings/comparison/comparison.h"
 #include "core/findings/comparison/operand_sqnr.h"
 
@@ -48,7 +48,11 @@ std::string underflow_place(const Outcome& outcome);  // operand with the larges
 
 // A row for each outcome. Names and keys of the figures contain their units; shares are 0 to 1.
 ValueTable outcomes_table(std::span<const Outcome> outcomes);
-// The same for people: fewer columns, with short names.
-ValueTable outcomes_text_table(std::span<const Outcome> outcomes);
+
+// Adds how the runs from 1 on compare with run 0. `epsilon`: the first step with a larger difference of losses is
+// named. Adds nothing if the runs have no step in common.
+void add_comparison(Report& report, std::span<const JudgedRun> runs, double epsilon);
+// Adds the outcomes of the candidates of all groups.
+void add_outcomes(Report& report, std::span<const Outcome> outcomes);
 
 }  // namespace moescope
