@@ -10,7 +10,6 @@
 #include "widgets/microscaling/block_microscope_panel.h"
 #include "widgets/microscaling/block_scale_map_panel.h"
 #include "widgets/microscaling/block_scales_panel.h"
-#include "widgets/microscaling/by_expert_panel.h"
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
@@ -43,7 +42,6 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
   connect(tensor_lab_, &TensorLab::blockShown, scales, [this, scales] { scales->setLosses(tensor_lab_->losses()); });
   scales_ = addDock(scales, "dock_micro_scales");
   map_ = addDock(tensor_lab_->map(), "dock_micro_map");
-  experts_ = addDock(tensor_lab_->byExpert(), "dock_micro_experts");
   microscope_ = addDock(tensor_lab_->microscope(), "dock_micro_microscope");
   setEssential({error_, microscope_});
   arrange();
@@ -60,7 +58,7 @@ void MicroscalingWorkspace::arrange() {
   splitDockWidget(error_, microscope_, Qt::Vertical);
   splitDockWidget(error_, scales_, Qt::Horizontal);
   for (QDockWidget* dock : {costs_, tensors_, what_if_}) tabifyDockWidget(error_, dock);
-  for (QDockWidget* dock : {map_, experts_}) tabifyDockWidget(scales_, dock);
+  tabifyDockWidget(scales_, map_);
   for (QDockWidget* dock : docks()) dock->show();
   error_->raise();
   scales_->raise();

@@ -26,7 +26,7 @@ class MicroscalingWorkspace : public Workspace {
 
   TensorLab* tensor_lab_;
   const History* shown_ = nullptr;  // only compared, never dereferenced
-  QDockWidget *error_, *costs_, *tensors_, *what_if_, *scales_, *map_, *experts_, *microscope_;
+  QDockWidget *error_, *costs_, *tensors_, *what_if_, *scales_, *map_, *microscope_;
 };
 
 }  // namespace moescope

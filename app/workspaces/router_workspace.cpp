@@ -61,9 +61,14 @@ void RouterWorkspace::showCardOfChosen() {
   if (shown_expert_ == before) return;
   const bool was_shown = card_->isVisibleTo(this);
   card_->setVisible(shown_expert_ >= 0);
-  if (shown_expert_ >= 0) card_->raise();
-  if (was_shown == (shown_expert_ >= 0) || card_->isFloating()) return;
-  QTimer::singleShot(0, this, [this] { applySizes(); });
+  const bool is_other = was_shown != (shown_expert_ >= 0);
+  if (card_->isFloating()) return;
+  QTimer::singleShot(0, this, [this, is_other] {  // a dock that was hidden has a tab then
+    if (is_other) applySizes();
+    if (shown_expert_ < 0) return;
+    card_->lower();  // else raise() does nothing for the dock that is taken for the top one
+    card_->raise();
+  });
 }
 
 void RouterWorkspace::hideWhatNeedsAChoice() {

@@ -27,7 +27,6 @@
 #include "widgets/microscaling/block_microscope_panel.h"
 #include "widgets/microscaling/block_scale_map_panel.h"
 #include "widgets/microscaling/block_scales_panel.h"
-#include "widgets/microscaling/by_expert_panel.h"
 #include "widgets/microscaling/capture_bar.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
@@ -336,33 +335,6 @@ class CaptureTest : public QObject {
     const QuantSums sums = quantizer_sums(*captured);
     QCOMPARE(row.sums.e8m0_blocks, sums.e8m0_blocks);
     QVERIFY(std::fabs(row.sums.sqnr_db() - sums.sqnr_db()) < 1e-3);
-  }
-
-  void figuresByExpertAreTheQuantizersAndLeadToTheRows() {
-    CaptureWindow w;
-    w.trainTo(2);
-    w.click({1, Gemm::expert_w1, OperandRole::x, Direction::forward});
-    w.waitForCapture();
-    const auto captured = w.tensors()->captured();
-    ByExpertPanel* stats = w.page()->findChild<ByExpertPanel*>();
-    const auto experts = expert_sums(*captured);
-    QTRY_COMPARE_WITH_TIMEOUT(stats->findChild<QTableWidget*>()->rowCount(), static_cast<int>(experts.size()) + 1,
-                              kWaitMs);
-    const QStringList lines = stats->csv().split(QLatin1Char('\n'));
-    QVERIFY(lines[1].startsWith(QStringLiteral("all,%1,").arg(captured->rows)));
-    std::size_t expert = 0;
-    while (captured->expert_rows[expert + 1] == captured->expert_rows[expert] || expert == 0) ++expert;
-    const QStringList figures = lines[2 + static_cast<int>(expert)].split(QLatin1Char(','));
-    QCOMPARE(figures[0].toInt(), static_cast<int>(expert));
-    QCOMPARE(figures[2].toDouble(), experts[expert].sqnr_db());
-    auto* map = w.page()->findChild<BlockScaleMapPanel*>();
-    emit stats->expertChosen(static_cast<int>(expert));
-    emit map->blockChosen(0, 0);
-    QCOMPARE(w.page()->findChild<BlockMicroscopePanel*>()->block().elements[3].value,
-             captured->values[captured->expert_rows[expert] * captured->cols + 3]);
-    emit stats->expertChosen(-1);
-    emit map->blockChosen(0, 0);
-    QCOMPARE(w.page()->findChild<BlockMicroscopePanel*>()->block().elements[3].value, captured->values[3]);
   }
 
   // In NVFP4, as in the run, every expert is a tensor with its own scale.

@@ -18,7 +18,6 @@
 #include "tests/support/told_numbers.h"
 #include "widgets/microscaling/block_scale_map_panel.h"
 #include "widgets/microscaling/block_scales_panel.h"
-#include "widgets/microscaling/by_expert_panel.h"
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/what_if_panel.h"
@@ -34,15 +33,11 @@ double uniform(std::mt19937_64& random) {
   return std::uniform_real_distribution<double>(0, 1)(random);
 }
 
-// The scale of a block by the rule "floor" for E4M3, and a value rounded to E4M3.
+// The scale of a block by the rule "floor" for E4M3.
 double scaleOf(std::span<const float> block) {
   float amax = 0;
   for (const float value : block) amax = std::max(amax, std::abs(value));
   return std::exp2(std::ilogb(amax) - 8);
-}
-double inE4m3(double value) {
-  const double quantum = std::exp2(std::max(std::ilogb(value), -6) - 3);
-  return std::clamp(std::nearbyint(value / quantum) * quantum, -448.0, 448.0);
 }
 
 }  // namespace
@@ -113,57 +108,6 @@ class MicroscalingAnswersTest : public QObject {
     Answering<OperandCostsPanel> panel(&selection, OperandCostsPanel::Of::active_run);
     show(&panel);
     QCOMPARE(panel.answers().value(0), QString("The relative errors of the operands are not in this log"));
-  }
-
-  // The captured operand of each expert is quantized here by blocks of one row.
-  void answerOfByExpertEqualsItsTable() {
-    std::mt19937_64 random(9);
-    for (int trial = 0; trial < 12; ++trial) {
-      auto captured = std::make_shared<CapturedOperand>();
-      captured->format = mx_format(ElementFormat::e4m3, ScaleRule::floor);
-      captured->cols = 64;
-      captured->expert_rows = {0};
-      const int experts = 2 + trial % 7;
-      for (int expert = 0; expert < experts; ++expert) {
-        const std::size_t rows = expert == 1 ? 0 : 1 + static_cast<std::size_t>(9 * uniform(random));
-        const double spread = 4 * uniform(random);
-        for (std::size_t i = 0; i < rows * captured->cols; ++i)
-          captured->values.push_back(static_cast<float>((uniform(random) - 0.5) * std::exp(spread * uniform(random))));
-        if (rows > 0)
-          captured->calls.push_back({.expert = expert, .first_row = captured->rows, .rows = rows, .key = {}});
-        captured->rows += rows;
-        captured->expert_rows.push_back(captured->rows);
-      }
-      Selection selection;
-      Answering<ByExpertPanel> panel(&selection);
-      panel.setCaptured(captured);
-      QTRY_VERIFY(!panel.answers().isEmpty());
-      const QString sentence = panel.answers().front();
-      int worst = -1;
-      double lowest_db = HUGE_VAL, all_values = 0, all_errors = 0;
-      for (int expert = 0; expert < experts; ++expert) {
-        double squares = 0, errors = 0;
-        const auto place = static_cast<std::size_t>(expert);
-        for (std::size_t i = captured->expert_rows[place] * 64; i < captured->expert_rows[place + 1] * 64; i += 32) {
-          const std::span<const float> block = std::span(captured->values).subspan(i, 32);
-          const double scale = scaleOf(block);
-          for (const float value : block) {
-            squares += std::pow(static_cast<double>(value), 2);
-            errors += std::pow(static_cast<double>(value) - scale * inE4m3(static_cast<double>(value) / scale), 2);
-          }
-        }
-        all_values += squares;
-        all_errors += errors;
-        const double db = 10 * std::log10(squares / errors);
-        if (squares > 0 && db < lowest_db) {
-          worst = expert;
-          lowest_db = db;
-        }
-      }
-      const QString problem =
-          compare(sentence, {static_cast<double>(worst), lowest_db, 10 * std::log10(all_values / all_errors)});
-      QVERIFY2(problem.isEmpty(), qPrintable(problem));
-    }
   }
 
   // Scales of blocks of 32 values along rows by the rule "floor": 2^(floor(log2 amax) - 8) for E4M3.

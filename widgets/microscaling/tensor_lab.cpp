@@ -8,7 +8,6 @@
 
 #include "widgets/microscaling/block_microscope_panel.h"
 #include "widgets/microscaling/block_scale_map_panel.h"
-#include "widgets/microscaling/by_expert_panel.h"
 #include "widgets/microscaling/capture_bar.h"
 #include "widgets/microscaling/tensor_verdict.h"
 #include "widgets/microscaling/tensors_panel.h"
@@ -28,7 +27,6 @@ TensorLab::TensorLab(Selection* selection, QWidget* parent) : QObject(parent), s
   what_if_ = new WhatIfPanel(selection, parent);
   microscope_ = new BlockMicroscopePanel(selection, parent);
   bar_ = microscope_->captureBar();
-  experts_ = new ByExpertPanel(selection, parent);
   verdict_ = new VerdictLine(parent);
   verdict_->setExplanation("Verdict on the number formats",
                            [this] { return browser_->showsFile() ? explainTensorVerdict() : explainOperandVerdict(); });
@@ -55,7 +53,6 @@ void TensorLab::connectPanels() {
     if (captured_) showCaptured();
   });
   connect(bar_, &CaptureBar::textChanged, this, &TensorLab::showBars);
-  connect(experts_, &ByExpertPanel::expertChosen, this, &TensorLab::showExpert);
   connect(map_, &BlockScaleMapPanel::sliceChosen, this, [this](std::size_t slice) { openTensor(source_, slice); });
   connect(map_, &BlockScaleMapPanel::blockChosen, this,
           [this](std::size_t line, std::size_t block) { openBlock(line, block, 0); });
@@ -133,7 +130,6 @@ void TensorLab::openWhole(const TensorSource& source) {
   const Element block{line_, block_};
   const int element = element_;
   whole_ = source;
-  experts_->setCaptured(source.captured());
   openTensor(source, 0);
   if (is_later && hasBlock(block)) {
     if (is_home) home_ = block;
@@ -146,18 +142,6 @@ bool TensorLab::hasBlock(Element block) const {
   const std::size_t size = block_size(format_);
   if (axis_ == BlockAxis::row) return block.row < source_.rows() && block.col * size < source_.cols();
   return block.row < source_.cols() && block.col < source_.blocksDown(size);
-}
-
-void TensorLab::showExpert(int expert) {
-  if (!whole_.valid()) return;
-  const auto groups = to_int(whole_.rowGroups().size()) - 1;
-  if (expert >= groups) return;
-  if (expert >= 0 && !whole_.group(expert).valid()) {
-    emit readoutChanged(QString("Expert %1 got no token in this step").arg(expert));
-    return;
-  }
-  openTensor(expert < 0 || !whole_.grouped() ? whole_ : whole_.group(expert), 0);
-  experts_->setCurrent(expert);
 }
 
 void TensorLab::showTensor(const QString& name, const MatrixFormat& format, std::size_t row, std::size_t col) {
@@ -176,7 +160,7 @@ void TensorLab::showElement(const OperandElement& at) {
   const Element first{begin + std::max<Index>(0, at.row), static_cast<std::size_t>(std::max<Index>(0, at.column))};
   const Element last{at.row < 0 ? end : first.row + 1, at.column < 0 ? whole_.cols() : first.col + 1};
   if (first.row >= last.row || last.row > end || first.col >= last.col || last.col > whole_.cols()) return;
-  showExpert(-1);
+  openTensor(whole_, 0);
   openElement(mostExtreme(first, last));
 }
 

@@ -14,7 +14,6 @@
 namespace moescope {
 
 class CaptureBar;
-class ByExpertPanel;
 class BlockMicroscopePanel;
 class VerdictLine;
 class BlockScaleMapPanel;
@@ -42,7 +41,6 @@ class TensorLab : public QObject {
   // True if a whole captured operand is shown in the format of its run, at the block that lost most when it was first
   // shown, and the mouse is elsewhere.
   bool showsAsCaptured() const;
-  void showExpert(int expert);  // shows the rows of one expert of a captured operand; -1: all rows
   void setFormat(const OperandFormat& format, BlockAxis axis);
   // Shows blocks in the format of an operand of a run, without its rotation and its rounding; keeps the present format
   // if the operand has no scales.
@@ -61,7 +59,6 @@ class TensorLab : public QObject {
   CaptureBar* captureBar() const { return bar_; }    // in the microscope
   VerdictLine* verdict() const { return verdict_; }  // on a file, else on the active run; hidden if there is neither
   TensorsPanel* browser() const { return browser_; }
-  ByExpertPanel* byExpert() const { return experts_; }
   BlockScaleMapPanel* map() const { return map_; }
   WhatIfPanel* whatIf() const { return what_if_; }
   BlockMicroscopePanel* microscope() const { return microscope_; }
@@ -111,7 +108,6 @@ class TensorLab : public QObject {
   VerdictLine* verdict_;
   CaptureBar* bar_;
   TensorsPanel* browser_;
-  ByExpertPanel* experts_;
   BlockScaleMapPanel* map_;
   WhatIfPanel* what_if_;
   BlockMicroscopePanel* microscope_;

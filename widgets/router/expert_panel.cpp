@@ -138,7 +138,8 @@ void ExpertPanel::addTiles() {
   const std::vector<Figure> figures = {
       {"Load now", [this] { return loadText(); }},
       {"Tokens of this step", [this] { return tokensText(); }},
-      {"Place", [this] { return placeText(); }},
+      {"Place", [this] { return placeText(); },
+       [this] { return hasNoToken() ? QStringList{"after " + lastStepWithTokens()} : QStringList(); }},
       {"Bias", [this] { return figure(last_bias_, false); }, [this] { return stepOf(last_bias_); }},
       {"Bias of the fair share", [this] { return fair_share_->fairBiasText(); }},
       {"Gate mass", [this] { return figure(last_gate_, true); }, [this] { return stepOf(last_gate_); }},
@@ -257,6 +258,11 @@ QString ExpertPanel::tokensText() const {
   return QString("%1 of %2").arg(formatCount((*counts)[selection_->expert()]), formatCount(all / top_k));
 }
 
+bool ExpertPanel::hasNoToken() const {
+  const auto* counts = this->counts();
+  return counts && (*counts)[selection_->expert()] == 0;
+}
+
 // Returns the last step up to the cursor at which the expert had tokens: "step 480".
 QString ExpertPanel::lastStepWithTokens() const {
   const History& history = *selection_->history();
@@ -276,7 +282,7 @@ QString ExpertPanel::placeText() const {
   const auto* counts = this->counts();
   if (!counts) return {};
   const std::uint32_t own_count = (*counts)[selection_->expert()];
-  if (own_count == 0) return QString("no tokens after %1").arg(lastStepWithTokens());
+  if (own_count == 0) return "no tokens";
   const auto fuller = std::ranges::count_if(*counts, [own_count](std::uint32_t n) { return n > own_count; });
   return QString("%1 of %2").arg(fuller + 1).arg(counts->size());
 }

@@ -67,6 +67,7 @@ class ExpertPanel : public Panel {
   QString loadText() const;
   QString tokensText() const;
   QString placeText() const;
+  bool hasNoToken() const;
   QString lastStepWithTokens() const;
   QString rankText() const;
   std::optional<SpecialisationFrame> specialisation() const;  // of the layer at the cursor

@@ -108,13 +108,6 @@ QuantSums quantizer_sums(const CapturedOperand& captured) {
   return total;
 }
 
-std::vector<QuantSums> expert_sums(const CapturedOperand& captured) {
-  std::vector<QuantSums> experts(captured.expert_rows.empty() ? 0 : captured.expert_rows.size() - 1);
-  if (experts.empty()) return experts;
-  for (const auto& [expert, sums] : sums_of_calls(captured)) experts[expert].add(sums);
-  return experts;
-}
-
 CapturedOperand rotated(CapturedOperand captured) {
   OperandFormat rotation;
   rotation.hadamard = std::exchange(captured.format.hadamard, 0);

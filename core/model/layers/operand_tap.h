@@ -42,8 +42,6 @@ struct CapturedOperand {
 
 // Returns the statistics of the quantizer, from which the step's QuantFrame was made.
 QuantSums quantizer_sums(const CapturedOperand& captured);
-// Returns the statistics of each routed expert, [E]; empty without routed experts.
-std::vector<QuantSums> expert_sums(const CapturedOperand& captured);
 
 // Returns the operand after its Hadamard rotation, as its quantizer reads it, with a format without rotation. Its
 // statistics do not change.
