@@ -103,7 +103,6 @@ void RunMultiples::multiply(QDockWidget* dock) {
       delete grid;
       return;
     }
-    panel->restoreState(one->saveState());
     for (ViewSwitch* views : panel->findChildren<ViewSwitch*>()) views->hide();  // all runs are shown in one view
     panel->setProperty("of_run", runLabel(*selection_, run) + ": ");
     panel->setHeading(panel->title());
