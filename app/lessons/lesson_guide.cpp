@@ -35,7 +35,8 @@ QString withUnit(const QString& number, const LessonFigure& figure) {
 // Returns the largest difference that counts as right: "5 percentage points", "15 steps", "0.2".
 QString toleranceText(const LessonPrediction& prediction) {
   const QString number = QString::number(prediction.within);
-  return is_share(*prediction.number) ? number + " percentage points" : withUnit(number, *prediction.number);
+  if (!is_share(*prediction.number)) return withUnit(number, *prediction.number);
+  return number + (number == "1" ? " percentage point" : " percentage points");
 }
 
 bool trains(const LessonTask& task) {

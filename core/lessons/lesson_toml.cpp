@@ -11,6 +11,7 @@
 #include "core/lessons/lesson_figures.h"
 #include "core/lessons/toml_runs.h"
 #include "core/numerics/index.h"
+#include "core/numerics/number_format.h"
 #include "core/numerics/scale_rules.h"
 #include "core/training/engine/lock_step.h"
 
@@ -37,13 +38,15 @@ LessonPick read_pick(TomlSection& section, std::string_view key, LessonPick othe
 MatrixFormat read_format(TomlSection& section) {
   ElementFormat element = ElementFormat::e4m3;
   const std::string name = section.required_text("format");
+  const NamedFormat* of_recipe = find_format(name);
   if (const auto named = element_named(name))
     element = *named;
-  else if (!name.empty())
-    section.problem("format", "is \"" + name + "\"; allowed: " + element_names());
+  else if (!of_recipe && !name.empty())
+    section.problem("format", "is \"" + name + "\"; allowed: nvfp4, fp8_1x128, ..., " + element_names());
   const auto rule = static_cast<ScaleRule>(section.choice("rule", {"floor", "rceil", "even", "ceil"}, 1));
   MatrixFormat chosen;
-  chosen.format = mx_format(element, rule, to_int(section.integer("block", 32, 1, 4096)));
+  chosen.format =
+      of_recipe ? of_recipe->format : mx_format(element, rule, to_int(section.integer("block", 32, 1, 4096)));
   chosen.axis = section.choice("axis", {"row", "column"}, 0) == 0 ? BlockAxis::row : BlockAxis::column;
   return chosen;
 }

@@ -185,6 +185,7 @@ class LessonStartsTest : public QObject {
       open.guide()->reset();
       QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kLessonWaitMs);
       QTRY_VERIFY(!missing->isVisible());
+      open.choices()[0]->click();
       QTRY_VERIFY(open.tasks()[0]->isEnabled());
     }
     open.window.session()->removeRun(1);

@@ -231,7 +231,7 @@ void RoutingFlipsPanel::showRounding(bool rounding) {
   const QString reference = rounding ? QString("FP32") : QString("run A");
   margins_->setTexts(
       {.value = "margin",
-       .counted = "tokens",
+       .counted = "choices of all layers",
        .caption = QString("margin in %1: score of the last chosen expert minus the next, log").arg(reference),
        .in_short = QString("margin in %1, log").arg(reference),
        .back = "all",

@@ -14,7 +14,8 @@
 namespace moescope {
 namespace {
 
-constexpr double kBarWidth = 0.84;  // share of an element's width
+constexpr double kBarWidth = 0.84;      // share of an element's width
+constexpr double kMinOutlineWidth = 4;  // narrower bars have no outline; red ones become zero
 constexpr float kChosenAlpha = 0.18F;
 constexpr int kLowBars = 100;                     // height below which the widget is low
 constexpr int kMarkHeight = 16;                   // of "0" and "!" above a bar
@@ -175,15 +176,17 @@ void BlockBars::paintData(QPainter& painter) {
     };
     if (std::isfinite(e.dequantized))
       painter.fillRect(bar(e.dequantized), e.clipped ? QColor(colors(dark()).strong_bar) : seriesColor(color_, dark()));
-    if (std::isfinite(e.value)) {
+    if (std::isfinite(e.value) && width >= kMinOutlineWidth) {
       painter.setPen(palette().text().color());
       painter.drawRect(bar(e.value));
+    } else if (e.underflow) {
+      painter.fillRect(bar(e.value), cursorColor(dark()));
     }
     QString sign;
     if (e.clipped) sign = QStringLiteral("!");
     if (e.underflow) sign = QStringLiteral("0");
     if (!std::isfinite(e.dequantized)) sign = QStringLiteral("?");
-    if (sign.isEmpty()) continue;
+    if (painter.fontMetrics().horizontalAdvance(sign) > place.width() || sign.isEmpty()) continue;
     painter.setPen(cursorColor(dark()));
     const double top = std::max<double>(plotRect().top(), yOf(std::fabs(e.value)) - withType(kMarkHeight));
     painter.drawText(QRectF(place.left() - 6, top, place.width() + 12, withType(kMarkHeight)), Qt::AlignCenter, sign);
