@@ -132,12 +132,11 @@ void LessonPane::makePage(QBoxLayout* column) {
   column->addWidget(scroll_, 1);
 }
 
-// Opens the card of a metric, or an exhibit.
+// Opens the card of a figure, or an exhibit.
 void LessonPane::follow(const QString& link) {
-  const std::optional<Metric> metric = find_scalar(link.toStdString());
-  if (!metric) return emit lessonRequested(link);
-  const MetricInfo& info = metric_info(*metric);
-  ExplainCard* card = ExplainCard::open(window(), QCursor::pos(), info.name, [&info] { return metricCard(info); });
+  const MetricInfo* info = find_metric(link.toStdString());
+  if (!info) return emit lessonRequested(link);
+  ExplainCard* card = ExplainCard::open(window(), QCursor::pos(), info->name, [info] { return metricCard(*info); });
   connect(card, &ExplainCard::lessonRequested, this, &LessonPane::lessonRequested);
 }
 

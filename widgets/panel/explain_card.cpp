@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/config/config_field.h"
+#include "core/findings/explain/formula_legend.h"
 #include "widgets/look/sign.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -77,16 +78,24 @@ QString knobsText(const std::vector<Explanation::Knob>& knobs) {
   return QString("%1, and %2").arg(parts.join(QStringLiteral(", ")), last);
 }
 
-// The computation: place, formula, formula with values, and a note on the values.
+// "T: tokens of the batch", on a line of its own.
+QString legendText(const MetricInfo& info) {
+  const QString legend = escaped(formula_legend(info.formula));
+  return legend.isEmpty() ? QString() : QStringLiteral("<br><span class=\"muted\">%1</span>").arg(legend);
+}
+
+// The computation: place, formula, formula with values, meanings of the letters, and a note on the values.
 QString formulaText(const Explanation& figure) {
   const QString formula = escaped(figure.info->formula);
   if (figure.place.empty())
-    return QStringLiteral("<span class=\"muted\">%1</span><br><code>%2</code>").arg("no value here", formula);
+    return QStringLiteral("<span class=\"muted\">%1</span><br><code>%2</code>").arg("no value here", formula) +
+           legendText(*figure.info);
   QString html = QStringLiteral("<span class=\"muted\">%1, %2</span><br><code>%3</code>")
                      .arg(escaped(figure.place), QLatin1String(provenance_name(figure.kind)), formula);
   if (!figure.expression.empty())
     html += QStringLiteral("<br><code>&nbsp;&nbsp;= %1 = <b>%2</b></code>")
                 .arg(escaped(figure.expression), valueText(figure));
+  html += legendText(*figure.info);
   if (!figure.note.empty()) html += QStringLiteral("<br><span class=\"muted\">%1</span>").arg(escaped(figure.note));
   return html;
 }
@@ -117,14 +126,17 @@ QString figureCard(const Explanation& figure) {
 }
 
 QString metricCard(const MetricInfo& info) {
-  const auto more = [](const QString& label, const char* words) {
-    return *words ? QStringLiteral("%1 %2<br>").arg(label, escaped(words)) : QString();
+  std::vector<Explanation::Knob> knobs;
+  for (const QString& key : QString::fromUtf8(info.knobs).split(QStringLiteral(", "), Qt::SkipEmptyParts))
+    knobs.push_back({key.toStdString(), {}, {}});
+  const auto more = [](const QString& label, const QString& words) {
+    return words.isEmpty() ? QString() : QStringLiteral("%1 %2<br>").arg(label, words);
   };
-  return cardOf(
-      info,
-      QStringLiteral("<span class=\"muted\">%1</span><br><code>%2</code>")
-          .arg(QLatin1String(provenance_name(info.provenance)), escaped(info.formula)),
-      QStringLiteral("<p class=\"more\">%1%2</p>").arg(more("Affected by:", info.knobs), more("Source:", info.source)));
+  const QString formula = QStringLiteral("<span class=\"muted\">%1</span><br><code>%2</code>")
+                              .arg(QLatin1String(provenance_name(info.provenance)), escaped(info.formula));
+  return cardOf(info, formula + legendText(info),
+                QStringLiteral("<p class=\"more\">%1%2</p>")
+                    .arg(more("Affected by:", knobsText(knobs)), more("Source:", escaped(info.source))));
 }
 
 ExplainCard* ExplainCard::open(QWidget* window, QPoint at, const QString& title, std::function<QString()> html) {
