@@ -64,9 +64,9 @@ QString tableRow(const QStringList& cells, const char* cell = "td") {
   return text + "</tr>\n";
 }
 
-class Report {
+class HtmlReport {
  public:
-  explicit Report(const ReportSource& source)
+  explicit HtmlReport(const ReportSource& source)
       : source_(source), histories_(source.selection->histories().begin(), source.selection->histories().end()) {
     if (histories_.empty()) return;
     for (const HistoryPtr& history : histories_) {
@@ -131,7 +131,7 @@ class Report {
   int pictures_ = 0;
 };
 
-void Report::head() {
+void HtmlReport::head() {
   QStringList names;
   for (std::size_t i = 0; i < histories_.size(); ++i) names << html(histories_[i]->info().name);
   if (names.isEmpty()) names << "No run";
@@ -145,7 +145,7 @@ void Report::head() {
                    "report of " + QDateTime::currentDateTime().toString("yyyy-MM-dd hh:mm"));
 }
 
-QString Report::twinWords(std::size_t i) const {
+QString HtmlReport::twinWords(std::size_t i) const {
   if (const HistoryPtr beginning = compared(i).twin_until)
     return QString("the settings of A up to step %1. Up to there they differ by chance only.")
         .arg(beginning->steps().last);
@@ -154,7 +154,7 @@ QString Report::twinWords(std::size_t i) const {
              : QString("the settings of A with another seed. They differ by chance only.");
 }
 
-void Report::outcome() {
+void HtmlReport::outcome() {
   out_ += "<h2>Results</h2>\n";
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     const RunInfo& info = histories_[i]->info();
@@ -192,7 +192,7 @@ void Report::outcome() {
                       .arg(100 * kRelevantGap);
 }
 
-QString Report::units() const {
+QString HtmlReport::units() const {
   std::vector<std::string> units;
   for (const HistoryPtr& history : histories_) units.push_back(multiplied_by(history->info().kernels));
   if (std::ranges::count(units, units.front()) == std::ssize(units)) units.resize(1);
@@ -203,7 +203,7 @@ QString Report::units() const {
   return text;
 }
 
-void Report::health(std::size_t i) {
+void HtmlReport::health(std::size_t i) {
   const Health& health = healths_[i];
   const char* look = "note";
   if (health.verdict == HealthVerdict::healthy) look = "good";
@@ -213,7 +213,7 @@ void Report::health(std::size_t i) {
               .arg(look, health_verdict_name(health.verdict), html(health.sentence), html(advice_text(health)));
 }
 
-void Report::figuresTable() {
+void HtmlReport::figuresTable() {
   const StepRange window = last_common_steps(histories_, kLastSteps);
   if (window.empty()) return;
   out_ += QString("<h2>Figures</h2>\n<p class=\"muted\">At step %1; means over the last %2 steps%3.</p>\n<table>\n")
@@ -238,7 +238,7 @@ void Report::figuresTable() {
 }
 
 // Writes the settings that differ between the runs; for logs, the settings of their first lines.
-void Report::settings() {
+void HtmlReport::settings() {
   if (!compares()) return;
   std::vector<SettingDifference> keys;
   for (const ComparedRun& run : source_.compared->runs())
@@ -268,7 +268,7 @@ void Report::settings() {
   out_ += "</table>\n";
 }
 
-void Report::finding(const Finding& finding) {
+void HtmlReport::finding(const Finding& finding) {
   const char* severity = severity_name(finding.severity);
   out_ += QString("<div class=\"%1\"><p><b>%2</b> <span class=\"muted\">%3, steps %4 to %5</span><br>%6 %7</p>")
               .arg(severity, html(finding.title), QString(severity) + (finding.ongoing ? "" : ", over"))
@@ -281,14 +281,14 @@ void Report::finding(const Finding& finding) {
   out_ += "</div>\n";
 }
 
-void Report::list(const char* title, const std::vector<std::string>& lines) {
+void HtmlReport::list(const char* title, const std::vector<std::string>& lines) {
   if (lines.empty()) return;
   out_ += QString("<p>%1</p><ul>").arg(title);
   for (const std::string& line : lines) out_ += "<li>" + html(line) + "</li>";
   out_ += "</ul>\n";
 }
 
-void Report::findings() {
+void HtmlReport::findings() {
   out_ += "<h2>Findings</h2>\n";
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     out_ += "<h3>" + name(i) + "</h3>\n";
@@ -307,7 +307,7 @@ void Report::findings() {
   }
 }
 
-void Report::picture(const ReportPicture& request) {
+void HtmlReport::picture(const ReportPicture& request) {
   Panel* panel = request.panel;
   const PrintedPicture drawn =
       panelPicture(panel, *source_.selection, PictureKind::svg, kPictureSize, "f" + QByteArray::number(++pictures_));
@@ -327,7 +327,7 @@ void Report::picture(const ReportPicture& request) {
                    cardInPrint(panel->explain()), panel->csv().toHtmlEscaped());
 }
 
-void Report::pictures() {
+void HtmlReport::pictures() {
   out_ += "<h2>Pictures</h2>\n<div class=\"figures\">\n";
   Selection* selection = source_.selection;
   for (const ReportPicture& request : source_.of_all) picture(request);
@@ -343,7 +343,7 @@ void Report::pictures() {
   selection->setRun(run);
 }
 
-void Report::changes() {
+void HtmlReport::changes() {
   QString rows;
   for (std::size_t i = 0; i < histories_.size(); ++i)
     for (const Marker& marker : histories_[i]->markers()) {
@@ -360,7 +360,7 @@ void Report::changes() {
       rows + "</table>\n";
 }
 
-void Report::allSettings() {
+void HtmlReport::allSettings() {
   if (source_.configs.empty()) return;
   out_ += "<h2>All settings</h2>\n";
   for (std::size_t i = 0; i < source_.configs.size() && i < histories_.size(); ++i)
@@ -371,7 +371,7 @@ void Report::allSettings() {
 }  // namespace
 
 QByteArray report(const ReportSource& source) {
-  return Report(source).text();
+  return HtmlReport(source).text();
 }
 
 }  // namespace moescope

@@ -112,8 +112,8 @@ LegendScale QuantizationErrorPanel::legend() const {
 // Returns the colour of the mark of a share that is flushed to zero, on one scale for all runs and formats.
 QColor QuantizationErrorPanel::markColor(double share) const {
   const QColor pale = palette().base().color(), strong(colors(palette()).strong_bar);
-  const double weight = 0.2 + 0.8 * std::min(1.0, share / kFullMark);
-  const auto channel = [weight](double from, double to) { return from + (to - from) * weight; };
+  const float weight = 0.2f + 0.8f * static_cast<float>(std::min(1.0, share / kFullMark));
+  const auto channel = [weight](float from, float to) { return from + (to - from) * weight; };
   return QColor::fromRgbF(channel(pale.redF(), strong.redF()), channel(pale.greenF(), strong.greenF()),
                           channel(pale.blueF(), strong.blueF()));
 }
