@@ -275,10 +275,9 @@ void LessonGuide::showEnd() {
   for (std::size_t i = 0; i < states_.size(); ++i)
     if (states_[i].right == false) missed << QString::number(i + 1);
   if (!missed.isEmpty() && page.steps > 1) page.text += " Look again at: step " + missed.join(", ") + '.';
-  page.text +=
-      faultLinks() +
-      "\n\nYou can go on with these runs: every change can be undone. **Leave** restores your own arrangement of "
-      "panels.";
+  page.text += faultLinks() + "\n\n";
+  if (!lesson_.runs.empty()) page.text += "You can go on with these runs: every change can be undone. ";
+  page.text += "**Leave** restores your own arrangement of panels.";
   page.step = page.steps - 1;
   page.end = true;
   pane_->showPage(page);

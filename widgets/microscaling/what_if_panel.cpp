@@ -401,8 +401,8 @@ Panel::Answer WhatIfPanel::answer() const {
   const QString loses = worst.isEmpty() ? QString() : QString(", %2 dB lower in %1").arg(worst, decibels(less));
   Answer answer;
   if (std::isfinite(turned) && turned >= kOtherAxis)
-    answer.answers << gains + loses +
-                          QString("; %2 dB higher with blocks %1").arg(blockAxisLabel(other), decibels(turned));
+    answer.answers << gains + loses + zero +
+                          QString("; SQNR %2 dB higher with blocks %1").arg(blockAxisLabel(other), decibels(turned));
   answer.answers << gains + loses + zero << gains + zero << gains;
   if (!best.isEmpty()) answer.answers << QString("%1: +%2 dB").arg(best, decibels(more));
   return answer;

@@ -164,7 +164,9 @@ Panel::Answer LossPanel::answer() const {
                            .smoothing = smoothing};
     const float smoothed = curve.smoothedAt(selection_->step());
     const QString smoothed_text = metricIsShare(shownMetric()) ? formatPercent(smoothed) : formatValue(smoothed, 3);
-    return {{}, {text + QString(", mean of %1 steps %2").arg(smoothing).arg(smoothed_text), text, value_text}};
+    const auto later = history->steps().last - selection_->step();  // the mean at the newest step has half of the steps
+    const auto steps = std::min<std::int64_t>(smoothing, smoothing / 2 + 1 + later);
+    return {{}, {text + QString(", mean of %1 steps %2").arg(steps).arg(smoothed_text), text, value_text}};
   }
   const LossTrend trend = loss_trend(*history, selection_->step());
   return {is_alone ? QString("Is it learning?") : QString("Is %1 learning?").arg(letter), answersOf(trend),
