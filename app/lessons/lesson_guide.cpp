@@ -362,7 +362,8 @@ void LessonGuide::look() {
 bool LessonGuide::resultIsSeen() {
   if (!predicted()) return false;
   if (std::ranges::none_of(lessonStep().tasks, trains)) return tasksDone();
-  return runsAreOpen() && session_->live()->status().step > state().began_at.value_or(0);
+  const LiveStatus status = runsAreOpen() ? session_->live()->status() : LiveStatus{};
+  return status.step > state().began_at.value_or(0) || !status.catching_up.empty();
 }
 
 // Returns the figures. The measured values are hidden until the prediction, since they would give the answer away.
