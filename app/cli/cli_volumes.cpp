@@ -53,23 +53,6 @@ Loads loads_in(const History& run, int layer, StepRange steps) {
   return std::ranges::any_of(loads, [](std::uint64_t load) { return load > 0; }) ? loads : Loads();
 }
 
-// Load of the fullest rank, in units of the mean.
-double overload(const Placement& placement, const Loads& loads) {
-  const std::vector<double> by_rank = rank_loads(placement, loads);
-  const double mean = std::accumulate(by_rank.begin(), by_rank.end(), 0.0) / by_rank.size();
-  return *std::ranges::max_element(by_rank) / mean;
-}
-
-// The expert of each slot, [ranks * slots]: the slots of a rank follow each other.
-std::vector<int> experts_of_slots(const Placement& placement) {
-  std::vector<int> experts;
-  for (int rank = 0; rank < placement.ranks; ++rank)
-    for (int expert = 0; expert < placement.n_experts(); ++expert)
-      for (int i = placement.first_replica[expert]; i < placement.first_replica[expert + 1]; ++i)
-        if (placement.replica_rank[i] == rank) experts.push_back(expert);
-  return experts;
-}
-
 std::shared_ptr<const History> planned_run(const VolumesOptions& options) {
   const OpenedRuns opened = read_runs(options.recording, {});
   print_notes(opened);
@@ -95,9 +78,10 @@ std::pair<StepRange, StepRange> parts_of(const History& run, const VolumesOption
 }
 
 // SGLang reads an object with a row for every layer of the model; rows of dense layers have no effect.
-nlohmann::json placement_json(const std::vector<std::pair<int, std::vector<int>>>& rows, int layers, int n_experts) {
+nlohmann::json placement_json(const std::vector<std::pair<int, std::vector<std::int32_t>>>& rows, int layers,
+                              int n_experts) {
   nlohmann::json map = nlohmann::json::array();
-  std::vector<int> in_order(rows.front().second.size());
+  std::vector<std::int32_t> in_order(rows.front().second.size());
   for (std::size_t slot = 0; slot < in_order.size(); ++slot) in_order[slot] = to_int(slot) % n_experts;
   for (int layer = 0; layer < layers; ++layer) {
     const auto found = std::ranges::find(rows, layer, [](const auto& row) { return row.first; });
@@ -119,15 +103,15 @@ void write_placement_plan(const VolumesOptions& options) {
                     {.name = "in order, later", .key = "later_steps_in_order", .format = ".3f"},
                     {.name = "planned, later", .key = "later_steps_planned", .format = ".3f"},
                     {.name = "experts sent", .key = "experts_sent"}});
-  std::vector<std::pair<int, std::vector<int>>> rows;
+  std::vector<std::pair<int, std::vector<std::int32_t>>> rows;
   const Placement in_order = place_contiguous(info.n_experts, options.ranks);
   for (const int layer : info.moe_layers) {
     const Loads loads = loads_in(*run, layer, plan_steps), later = loads_in(*run, layer, later_steps);
     if (loads.empty() || later.empty()) continue;
     const Placement plan =
         place_balanced(loads, options.ranks, {options.slots, std::max(1, options.groups), options.ranks_per_node});
-    table.add(layer, overload(in_order, loads), overload(plan, loads), overload(in_order, later), overload(plan, later),
-              experts_sent(in_order, plan));
+    table.add(layer, rank_imbalance(in_order, loads), rank_imbalance(plan, loads), rank_imbalance(in_order, later),
+              rank_imbalance(plan, later), experts_sent(in_order, plan));
     rows.emplace_back(layer, experts_of_slots(plan));
   }
   if (rows.empty()) throw std::runtime_error(options.recording + ": has no load by expert in both parts of its steps");

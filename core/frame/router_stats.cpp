@@ -324,14 +324,18 @@ float nodes_per_token(const VolumeFrame& volume, std::int64_t tokens) {
   return per_token(volume.nodes_RN, tokens);
 }
 
-float rank_overload(const VolumeFrame& volume) {
-  const std::size_t ranks = volume.ranks;
+std::vector<std::uint64_t> received_by_rank(std::span<const std::uint32_t> copies_RR, int ranks) {
   std::vector<std::uint64_t> received(ranks);
-  for (std::size_t i = 0; i < volume.copies_RR.size(); ++i) received[i % ranks] += volume.copies_RR[i];
-  const std::uint64_t sum = std::accumulate(received.begin(), received.end(), std::uint64_t{0});
+  for (std::size_t i = 0; i < copies_RR.size(); ++i) received[i % received.size()] += copies_RR[i];
+  return received;
+}
+
+float rank_overload(const VolumeFrame& volume) {
+  const std::vector<std::uint64_t> received = received_by_rank(volume.copies_RR, volume.ranks);
+  const double sum = std::accumulate(received.begin(), received.end(), 0.0);
   if (sum == 0) return kNoValue;
-  const double largest = *std::max_element(received.begin(), received.end());
-  return static_cast<float>(largest * ranks / sum);
+  const double largest = *std::ranges::max_element(received);
+  return static_cast<float>(largest * volume.ranks / sum);
 }
 
 DispatchTotals dispatch_totals(const VolumeFrame& volume, bool deduplicated) {

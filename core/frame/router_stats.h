@@ -118,6 +118,9 @@ float ranks_per_token(const VolumeFrame& volume, std::int64_t tokens);
 // from it.
 float nodes_per_token(const VolumeFrame& volume, std::int64_t tokens);
 
+// Returns the copies that arrive on each rank, [R], including those that stay on it: the column sums of copies_RR.
+std::vector<std::uint64_t> received_by_rank(std::span<const std::uint32_t> copies_RR, int ranks);
+
 // max_r n_r / mean_r n_r, n_r the token copies that arrive on rank r (column sums of copies_RR): 1 is even. The experts
 // of the fullest rank determine the time of all. The overload factor of Megatron-LM (pull request 4110). kNoValue if no
 // copy arrived.

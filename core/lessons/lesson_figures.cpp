@@ -6,6 +6,7 @@
 #include <array>
 #include <cassert>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <ranges>
 #include <tuple>
@@ -19,6 +20,7 @@
 #include "core/findings/findings.h"
 #include "core/frame/frame.h"
 #include "core/frame/metrics.h"
+#include "core/frame/router_stats.h"
 #include "core/frame/specialisation.h"
 #include "core/numerics/quantize.h"
 #include "core/numerics/rng.h"
@@ -428,7 +430,7 @@ double rank_max_over_mean(Frames frames, int layer) {
     const VolumeFrame& volume = router->volume;
     copies += std::accumulate(volume.copies_RR.begin(), volume.copies_RR.end(), 0.0);
     received.resize(volume.ranks);
-    for (std::size_t i = 0; i < volume.copies_RR.size(); ++i) received[i % received.size()] += volume.copies_RR[i];
+    std::ranges::transform(received, received_by_rank(volume.copies_RR, volume.ranks), received.begin(), std::plus());
   }
   if (received.empty()) return NAN;
   return *std::max_element(received.begin(), received.end()) * received.size() / copies;
@@ -497,9 +499,7 @@ double placed_max_over_mean(const History& history, StepRange range, Frames fram
   const int min_slots = (to_int(planned_loads.size()) + ranks - 1) / ranks;
   const Placement placement = place_balanced(
       planned_loads, ranks, {.slots_per_rank = std::max(slots, min_slots), .n_groups = 1, .ranks_per_node = ranks});
-  const std::vector<double> load = rank_loads(placement, later_loads);
-  const double sum = std::accumulate(load.begin(), load.end(), 0.0);
-  return *std::max_element(load.begin(), load.end()) * load.size() / sum;
+  return rank_imbalance(placement, later_loads);
 }
 
 // Plug-in estimate of the mutual information of domain and expert, in bits per slot.

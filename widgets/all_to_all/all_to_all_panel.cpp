@@ -18,13 +18,6 @@ namespace {
 constexpr int kBothHalves = 860;  // least width of a panel with both halves, pixels at the usual font size
 constexpr const char* kPayloads[] = {"BF16", "FP8", "MXFP8"};
 
-// Returns the copies that arrive on each rank, [R], including the copies that stay on it.
-std::vector<double> receivedBy(const std::vector<std::uint32_t>& copies_RR, int ranks) {
-  std::vector<double> received(ranks);
-  for (std::size_t i = 0; i < copies_RR.size(); ++i) received[i % received.size()] += copies_RR[i];
-  return received;
-}
-
 // Returns the width of a dispatched row: "hidden size 64"; for latent experts "latent size 32"; empty: not known.
 QString rowWidth(const History& history) {
   const bool latent = history.settings_at_start()->value(&ModelConfig::latent_dim).value_or(0) > 0;
@@ -133,7 +126,7 @@ Panel::Answer AllToAllPanel::answer() const {
   const auto shown = selection_->frame();
   const VolumeFrame* volume = this->volume(shown.get());
   if (!volume) return {};
-  const std::vector<double> received = receivedBy(copiesOf(*volume), volume->ranks);
+  const std::vector<std::uint64_t> received = received_by_rank(copiesOf(*volume), volume->ranks);
   const auto fullest = std::ranges::max_element(received) - received.begin();
   const DispatchTotals totals = dispatch_totals(*volume, deduplicated());
   if (!(totals.received > 0)) return {};
@@ -194,7 +187,8 @@ void AllToAllPanel::fillFigures(const VolumeFrame& volume) {
   const AllToAll all_to_all = deduplicated() ? AllToAll::deep_ep : AllToAll::standard;
   const LinkCopies links = total(copies_by_link(volume, all_to_all));
   const DispatchTotals totals = dispatch_totals(volume, deduplicated());
-  std::vector<double> received = receivedBy(copiesOf(volume), volume.ranks);
+  const std::vector<std::uint64_t> copies_of_ranks = received_by_rank(copiesOf(volume), volume.ranks);
+  std::vector<double> received(copies_of_ranks.begin(), copies_of_ranks.end());
   for (double& multiple : received) multiple *= totals.received > 0 ? volume.ranks / totals.received : 0;
   matrix_->setReceived(std::move(received), volume.ranks_per_node);
   matrix_->receivedFigure = figure("dispatch_overload");
@@ -238,7 +232,7 @@ QStringList AllToAllPanel::describeReceived(int rank) const {
   const VolumeFrame* volume = this->volume(shown_.get());
   if (!volume || rank >= volume->ranks) return {};
   const auto& copies = copiesOf(*volume);
-  const double all = receivedBy(copies, volume->ranks)[rank];
+  const double all = received_by_rank(copies, volume->ranks)[rank];
   const double own_copies = copies[static_cast<std::size_t>(rank) * volume->ranks + rank];
   const double mean = dispatch_totals(*volume, deduplicated()).received / volume->ranks;
   return {

@@ -45,12 +45,6 @@ std::vector<std::int32_t> firstRanks(const Placement& placement) {
   return ranks;
 }
 
-double overload(const Placement& placement, std::span<const std::uint64_t> load) {
-  const std::vector<double> loads = rank_loads(placement, load);
-  const double sum = std::accumulate(loads.begin(), loads.end(), 0.0);
-  return sum > 0 ? *std::ranges::max_element(loads) * loads.size() / sum : 0;
-}
-
 }  // namespace
 
 PlacementStrip::PlacementStrip(QWidget* parent) : PlotFrame(parent) {
@@ -389,9 +383,10 @@ void ExpertPlacementPanel::assumeRanks(std::span<const std::uint64_t> load_E) {
     degrees_[to_int(i)]->setVisible(fits(kDegrees[i]));
     degrees_[to_int(i)]->setChecked(kDegrees[i] == assumed_ranks_);
     if (fits(kDegrees[i]))
-      degrees_[to_int(i)]->setText(QString("EP %1: %2 \u00d7 the mean")
-                                       .arg(kDegrees[i])
-                                       .arg(overload(place_contiguous(n_experts, kDegrees[i]), load_E), 0, 'f', 2));
+      degrees_[to_int(i)]->setText(
+          QString("EP %1: %2 \u00d7 the mean")
+              .arg(kDegrees[i])
+              .arg(rank_imbalance(place_contiguous(n_experts, kDegrees[i]), load_E), 0, 'f', 2));
   }
 }
 
@@ -418,7 +413,7 @@ void ExpertPlacementPanel::refill() {
     const bool is_chosen = kind == chosen.kind;
     const int replan_every = kind == Kind::balanced ? planned_->currentData().toInt() : 0;
     const PlacementChoice tried = is_chosen ? chosen : PlacementChoice{kind, {}, replan_every};
-    const double shown_overload = overloads_[i] = overload(placed(tried, frame_->step, loads), loads);
+    const double shown_overload = overloads_[i] = rank_imbalance(placed(tried, frame_->step, loads), loads);
     buttons_[i]->setChecked(is_chosen);
     buttons_[i]->setText(kind == Kind::by_hand && !is_chosen
                              ? names[i]

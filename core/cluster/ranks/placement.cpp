@@ -148,6 +148,21 @@ std::vector<double> rank_loads(const Placement& placement, std::span<const std::
   return loads;
 }
 
+double rank_imbalance(const Placement& placement, std::span<const std::uint64_t> load_E) {
+  const std::vector<double> loads = rank_loads(placement, load_E);
+  const double sum = std::accumulate(loads.begin(), loads.end(), 0.0);
+  return sum > 0 ? *std::ranges::max_element(loads) * loads.size() / sum : 0;
+}
+
+std::vector<std::int32_t> experts_of_slots(const Placement& placement) {
+  std::vector<std::int32_t> experts;
+  for (int rank = 0; rank < placement.ranks; ++rank)
+    for (int expert = 0; expert < placement.n_experts(); ++expert)
+      for (int i = placement.first_replica[expert]; i < placement.first_replica[expert + 1]; ++i)
+        if (placement.replica_rank[i] == rank) experts.push_back(expert);
+  return experts;
+}
+
 std::vector<std::int32_t> rebalance_experts(std::span<const float> load_E, const EplbShape& shape) {
   const bool by_node = shape.groups % shape.nodes == 0;
   const std::size_t nodes = by_node ? size(shape.nodes) : 1, groups = by_node ? size(shape.groups) : 1;

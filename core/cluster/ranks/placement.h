@@ -41,6 +41,10 @@ Placement place_balanced(std::span<const std::uint64_t> load_E, int ranks, const
 
 // Returns the load of each rank if every replica takes an equal share of its expert's load.
 std::vector<double> rank_loads(const Placement& placement, std::span<const std::uint64_t> load_E);
+// Returns the load of the fullest rank over the mean of the ranks: 1 is even. 0 if no expert has a load.
+double rank_imbalance(const Placement& placement, std::span<const std::uint64_t> load_E);
+// Returns the expert in each slot, the slots of a rank one after the other.
+std::vector<std::int32_t> experts_of_slots(const Placement& placement);
 
 // EPLB, DeepSeek's balancer of expert parallelism (github.com/deepseek-ai/EPLB, rebalance_experts): chooses from the
 // load of each expert which experts get replicas, and which GPU holds which replica.

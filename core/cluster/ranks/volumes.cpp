@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "core/frame/router_stats.h"
+
 namespace moescope {
 namespace {
 
@@ -174,10 +176,7 @@ LinkCopies total(std::span<const LinkCopies> ranks) {
 }
 
 std::vector<std::uint64_t> received_tokens(const VolumeFrame& volume, AllToAll kind) {
-  const std::vector<std::uint32_t>& copies = kind == AllToAll::standard ? volume.copies_RR : volume.distinct_RR;
-  std::vector<std::uint64_t> received(volume.ranks);
-  for (std::size_t i = 0; i < copies.size(); ++i) received[i % volume.ranks] += copies[i];
-  return received;
+  return received_by_rank(kind == AllToAll::standard ? volume.copies_RR : volume.distinct_RR, volume.ranks);
 }
 
 std::vector<AllToAllOp> all_to_all_ops(Payload payload, bool recompute) {

@@ -9,7 +9,7 @@ namespace {
 TEST(GateFaults, ExpertGradientsTimesTheRanksDifferEqualRunsAreTheSame) {
   constexpr std::int64_t kSteps = 120, kFaultStep = 60;
   const std::vector<GateFault> faults = exhibits_as_faults();
-  const auto fault = std::ranges::find(faults, "Expert gradients times the ranks: wrong", &GateFault::name);
+  const auto fault = std::ranges::find(faults, "Expert gradients times the ranks: added-up", &GateFault::name);
   ASSERT_NE(fault, faults.end());
   ASSERT_TRUE(is_live(*fault));
   const HistoryPtr good[] = {train_with_fault(*fault, {11}, kSteps, {}), train_with_fault(*fault, {12}, kSteps, {})};
