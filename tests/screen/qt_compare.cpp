@@ -162,8 +162,11 @@ class CompareTest : public QObject {
     QCOMPARE(cell(0, 1), formatPercent(ranked.front().share));
     QCOMPARE(cell(0, 2), formatValue(ranked.front().operand->sqnr_db, 3));
     QCOMPARE(cell(0, 3), formatPercent(ranked.front().operand->underflow));
-    QVERIFY(w.answer<OperandCostsPanel>().startsWith(placeName(*ranked.front().operand) +
-                                                     " has the largest rounding error in B"));
+    // An operand stands out from three times the mean share on.
+    const QString head = ranked.front().share * ranked.size() < 3 ? "No operand stands out: " : "";
+    const QString answer = w.answer<OperandCostsPanel>();
+    QVERIFY2(answer.startsWith(head + placeName(*ranked.front().operand) + " has the largest rounding error in B"),
+             qPrintable(answer));
     w.window.selection()->setTensor(*ranked.back().operand);  // the Overview does this, too, when it gets its data
     QCOMPARE(table->verticalScrollBar()->value(), 0);
     table->sortByColumn(2, Qt::AscendingOrder);
