@@ -7,6 +7,7 @@
 #include "app/look/card_frame.h"
 #include "app/look/icons.h"
 #include "app/look/theme.h"
+#include "app/setup/setup_form.h"
 #include "app/start/lesson_list.h"
 #include "core/config/config_toml.h"
 #include "widgets/look/fitted_text.h"

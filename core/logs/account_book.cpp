@@ -241,6 +241,8 @@ std::string rule_pattern(std::string pattern, bool is_list) {
 // number (loads divided by the fair share), or are whole numbers of one sum. A guess, which the user must confirm.
 void AccountBook::judge_shape(const NameCounts& counts, AccountRow& row) {
   if (counts.sums_.empty() || counts.lowest_ == counts.highest_ || !speaks_of_experts(counts.pattern_)) return;
+  const auto has = [&](std::string_view place) { return counts.pattern_.find(place) != std::string::npos; };
+  if (!counts.is_list_ && has(kLayerPlace) && !has(kExpertPlace) && !has(kNumberPlace)) return;  // one value per layer
   const NameCounts::Sum& first = counts.sums_.begin()->second;
   const double experts = first.values;
   if (first.values < 2) return;

@@ -220,10 +220,14 @@ class ClusterPanelsTest : public QObject {
                   ->text()
                   .startsWith(formatCount(std::round(load[i].tokens_per_second))));
     }
-    const QString lost = formatPercent(1 - load[0].tokens_per_second / even.tokens_per_second);
+    const QString lost =
+        QString("%1 %").arg(std::round(100 * (1 - load[0].tokens_per_second / even.tokens_per_second)));
     QVERIFY2(panel.answerText().startsWith(lost + " of the throughput at EP 32: "), qPrintable(panel.answerText()));
-    QCOMPARE(panel.headline().value(0),
-             QString("The imbalance of this run costs %1 of the throughput at EP 32 (modelled)").arg(lost));
+    QCOMPARE(
+        panel.headline().value(0),
+        QString("The load of layer %1 of this run in all layers would cost %2 of the throughput at EP 32 (modelled)")
+            .arg(selection_->layer())
+            .arg(lost));
     QVERIFY2(panel.about().value(0).contains(", the fullest of "), qPrintable(panel.about().value(0)));
   }
 

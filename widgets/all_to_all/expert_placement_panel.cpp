@@ -419,11 +419,12 @@ void ExpertPlacementPanel::refill() {
                              ? names[i]
                              : QString("%1: %2").arg(names[i]).arg(shown_overload, 0, 'f', 2));
   }
-  note_->setText(is_rank_count_assumed_
+  const QString cost = costOfReplicas(chosen, loads);
+  note_->setText(is_rank_count_assumed_ && cost.isEmpty()
                      ? QString("Counted from the loads of the log at an assumed EP degree. A log without "
                                "<a href='file-formats.md'>\"volume\"</a> does not say which rank sent a token, so that "
                                "bytes by link and the share saved by de-duplication are not known.")
-                     : costOfReplicas(chosen, loads));
+                     : cost);
   note_->setVisible(!note_->text().isEmpty());
   strip_->setPlacement(placed(chosen, frame_->step, loads), loads, ranks->ranks_per_node);
 }
@@ -470,9 +471,9 @@ Panel::Answer ExpertPlacementPanel::answer() const {
              QString("No: %1 \u00d7").arg(present_overload)}};
   const QString balanced_overload = QString::number(overloads_[balanced], 'f', 2);
   return {question,
-          {QString("Yes: balanced, the fullest rank gets %1 instead of %2 \u00d7 the mean")
+          {QString("Yes: balanced with replicas, the fullest rank gets %1 instead of %2 \u00d7 the mean")
                .arg(balanced_overload, present_overload),
-           QString("Yes: balanced %1 instead of %2").arg(balanced_overload, present_overload)}};
+           QString("Yes: with replicas, %1 instead of %2").arg(balanced_overload, present_overload)}};
 }
 
 ValueTable ExpertPlacementPanel::table() const {

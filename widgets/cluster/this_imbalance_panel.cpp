@@ -42,6 +42,11 @@ double lostShare(const LiveCost& cost, const LiveCost& even) {
   return 1 - cost.tokens_per_second / even.tokens_per_second;
 }
 
+// "41 %": the model is not exact to a tenth of a per cent.
+QString lostText(double lost) {
+  return QString::number(100 * lost, 'f', 0) + QStringLiteral(" %");
+}
+
 // "layer 1, the fullest of 8".
 QString placeOf(const TelemetryFrame& frame, int layer) {
   const auto fullness = [](const RouterFrame& router) { return max_vio(std::span(router.tokens_per_expert)); };
@@ -186,13 +191,14 @@ Panel::Answer ThisImbalancePanel::answer() const {
   const double lost = lostShare(load, even);
   const QString at = QString(" at EP %1").arg(kAnsweredEp);
   if (lost < kMinNamedShare) return {{}, {QString("Almost nothing") + at, "Almost nothing"}};
-  const QString share = QString("%1 of the throughput").arg(formatPercent(lost)) + at;
+  const QString share = QString("%1 of the throughput").arg(lostText(lost)) + at;
   const QString speeds = share + QString(": %1 tokens/s per GPU, with an even load %2")
                                      .arg(speedText(load.tokens_per_second), speedText(even.tokens_per_second));
   return {{}, {speeds + QString(", with all three remedies %1").arg(speedText(all.tokens_per_second)), speeds, share}};
 }
 
 QStringList ThisImbalancePanel::headline() const {
+  if (computing_ && costs_.even.empty()) return {"Computing the cost of this imbalance..."};  // keeps the line's place
   if (costs_.even.empty() || !notice_->text().isEmpty()) return {};
   const QString run = selection_->histories().size() > 1 ? runLetter(*selection_, selection_->run()) : "this run";
   if (shown_.is_forced)
@@ -200,15 +206,17 @@ QStringList ThisImbalancePanel::headline() const {
             QString("No imbalance: balance is forced in %1").arg(run)};
   const auto& [even, load, all] = answered();
   const double lost = lostShare(load, even);
-  const QString share = lost < kMinNamedShare ? QString("almost no") : formatPercent(lost) + " of the";
-  return {QString("The imbalance of %1 costs %2 throughput at EP %3 (modelled)").arg(run, share).arg(kAnsweredEp)};
+  const QString share = lost < kMinNamedShare ? QString("almost no") : lostText(lost) + " of the";
+  const QString cost = QString("would cost %1 throughput at EP %2 (modelled)").arg(share).arg(kAnsweredEp);
+  return {QString("The load of layer %1 of %2 in all layers %3").arg(shown_.layer).arg(run, cost),
+          QString("The load of layer %1 in all layers %2").arg(shown_.layer).arg(cost)};
 }
 
 QStringList ThisImbalancePanel::about() const {
-  const QString cluster = "671B on 256 B200s", layer = QString("layer %1").arg(shown_.layer);
+  const QString cluster = "671B on 256 B200s";
+  if (costs_.even.empty()) return {};
   if (shown_.is_forced) return {cluster};
-  return {QString("as if all layers had the load of %1; %2").arg(shown_.place, cluster),
-          QString("as if all layers had the load of %1").arg(layer), layer};
+  return {QString("%1; %2").arg(shown_.place, cluster), shown_.place, cluster};
 }
 
 QString ThisImbalancePanel::status() const {

@@ -19,8 +19,8 @@ class ThisImbalancePanel : public Panel {
   explicit ThisImbalancePanel(Selection* selection, QWidget* parent = nullptr);
   ValueTable table() const override;
   QString explain() const override;
-  // "The imbalance of this run costs 41 % of the throughput at EP 32 (modelled)", and of which layer and cluster this
-  // is, from long to short; empty if no run with loads is open.
+  // "The load of layer 1 of this run in all layers would cost 41 % of the throughput at EP 32 (modelled)", and of which
+  // layer and cluster this is, from long to short; empty if no run with loads is open.
   QStringList headline() const;
   QStringList about() const;
 

@@ -247,7 +247,9 @@ void RegressionPanel::show(GateReport report) {
   list_->setVisible(!settings.isEmpty());
   constexpr std::array kSigns = {Sign::good, Sign::bad, Sign::attention, Sign::good, Sign::good};  // by GateVerdict
   const Sign sign = kSigns[static_cast<std::size_t>(report_.verdict)];
-  emit judged(judgedRun(), report_.verdict == GateVerdict::too_early ? QString() : word(), sign, placeText());
+  emit judged(
+      judgedRun(), report_.verdict == GateVerdict::too_early ? QString() : word(), sign,
+      placeText() + (names.isEmpty() || names.size() > 2 ? QString() : "; other settings: " + names.join(", ")));
   update();
 }
 
@@ -266,11 +268,11 @@ QString RegressionPanel::word() const {
 
 QString RegressionPanel::placeText() const {
   if (report_.exits.empty()) return countedText(to_int(report_.series.size()), "figure") + " in the band";
-  const bool is_better = report_.verdict == GateVerdict::better;
-  const auto decides = [&](const GateExit& exit) { return exit.is_worse || is_better; };
-  const auto found = std::ranges::find_if(report_.exits, decides);
-  const GateExit& exit = found == report_.exits.end() ? report_.exits.front() : *found;
-  return QString("since step %1: %2").arg(formatCount(exit.first_step()), figureName(exit));
+  const GateExit& exit = deciding_exit(report_);
+  const QString place = QString("since step %1: %2").arg(formatCount(exit.first_step()), figureName(exit));
+  const auto better = std::ranges::count(report_.exits, false, &GateExit::is_worse);
+  if (report_.verdict == GateVerdict::better || better == 0) return place;
+  return place + QString("; %1 better").arg(countedText(better, "figure"));
 }
 
 QString RegressionPanel::figureName(const GateExit& exit) const {

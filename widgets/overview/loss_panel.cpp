@@ -113,7 +113,7 @@ namespace {
 
 // Returns the forms of the answer, from long to short.
 QStringList answersOf(const LossTrend& trend) {
-  const QString newest = QString("median %1 of %2 steps").arg(formatValue(trend.newest_loss, 3)).arg(kTrendNow),
+  const QString newest = QString("%1 (median of %2 steps)").arg(formatValue(trend.newest_loss, 3)).arg(kTrendNow),
                 change = formatValue(trend.change, 2), steps = formatCount(trend.span);
   switch (trend.direction) {
     case LossTrend::too_early:
@@ -127,14 +127,15 @@ QStringList answersOf(const LossTrend& trend) {
       return {"No: the loss is NaN or infinite", "No: NaN or Inf"};
     case LossTrend::falling:
       return {QString("Yes: %1, down %2 in the last %3 steps").arg(newest, change, steps),
-              QString("Yes: %1").arg(newest)};
+              QString("Yes: down %1").arg(change)};
     case LossTrend::rising:
-      return {QString("No: %1, up %2 in the last %3 steps").arg(newest, change, steps), QString("No: %1").arg(newest)};
+      return {QString("No: %1, up %2 in the last %3 steps").arg(newest, change, steps),
+              QString("No: up %1").arg(change)};
     case LossTrend::flat:
       break;
   }
   return {QString("Not measurably: %1, changed by less than %2 in the last %3 steps").arg(newest, change, steps),
-          QString("Not measurably: %1").arg(newest)};
+          QString("Not measurably: by less than %1").arg(change)};
 }
 
 }  // namespace

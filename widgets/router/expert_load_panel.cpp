@@ -365,11 +365,11 @@ QStringList ExpertLoadPanel::describeInStack(int row, std::int64_t step) const {
   return lines;
 }
 
-// Returns mean and extreme of the column under the mouse as text; empty if the column is one step.
+// Returns mean and extreme of the column under the mouse as text; empty if it has no two steps.
 QString ExpertLoadPanel::columnText(int layer, int expert, std::int64_t step) const {
   const std::int64_t steps = stack_->stepsPerColumn(), first = step / steps * steps;
-  if (steps <= 1) return {};
   const StepRange column{first, first + steps - 1};
+  if (selection_->history()->steps_in(column).size() <= 1) return {};
   const auto value = [&](Summary summary) {
     const auto row = selection_->history()->utilisation(layer, column, 1, summary);
     return formatValue(expert < std::ssize(row) ? row[expert] : kNoValue, 3);
@@ -396,8 +396,9 @@ Panel::Answer ExpertLoadPanel::answerOfLayers() const {
       window().layers, [](const LayerWindow& layer_window) { return layer_window.max_vio >= kUnevenMaxVio; });
   QString head = "Mostly even";
   if (uneven > 0) {
-    head = window().layers.size() == 1 ? QString("Uneven")
-                                       : QString("%1 of %2 layers are uneven").arg(uneven).arg(window().layers.size());
+    const QString verb = uneven == 1 ? "is" : "are", layers = QString::number(window().layers.size());
+    head = layers == "1" ? QString("Uneven")
+                         : QString("%1 of %2 layers %3 uneven").arg(QString::number(uneven), layers, verb);
   } else if (selection_->following() && !showsOneStep()) {
     const std::int64_t last = last_step_at_least(history, Metric::max_vio_window_max, kWholeRun, kUnevenMaxVio);
     const bool has_ended = last >= 0 && last + kWindowSteps < history.steps().last;

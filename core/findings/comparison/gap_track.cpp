@@ -159,7 +159,7 @@ std::optional<std::int64_t> GapTrack::first_beyond(double epsilon) const {
 
 std::optional<std::int64_t> GapTrack::out_since(double band) const {
   std::size_t first = steps_.size();
-  const auto is_out = [&](float gap) { return std::fabs(gap) > band && gap > 0 == smooth_[steps_.size() - 1] > 0; };
+  const auto is_out = [&](float gap) { return std::fabs(gap) > band && (gap > 0) == (smooth_[steps_.size() - 1] > 0); };
   while (first > 0 && is_out(smooth_[first - 1])) --first;
   return first == steps_.size() ? std::nullopt : std::optional(steps_[first]);
 }

@@ -70,20 +70,28 @@ std::string setting_text(const GateSetting& setting, const std::string& good) {
   return is_equal ? text : text + " (differs between the " + good + ", too)";
 }
 
+const GateExit& deciding_exit(const GateReport& report) {
+  const auto decides = [&](const GateExit& exit) {
+    if (report.verdict == GateVerdict::regressed)
+      return exit.not_finite_step || (exit.is_worse && report.series[exit.series].figure.worst);
+    return exit.is_worse || report.verdict == GateVerdict::better;
+  };
+  return *std::ranges::find_if(report.exits, decides);
+}
+
 std::string gate_sentence(const GateReport& report) {
   if (report.verdict == GateVerdict::too_early) return problem_text(report);
   if (report.verdict == GateVerdict::same)
     return "All " + counted(std::ssize(report.series), "figure", "figures") + " stay in the band of " +
            runs_in_words(report.good_runs()) + ".";
-  // The first exit that decides: of a run that is better, any.
-  const auto decides = [&](const GateExit& exit) { return exit.is_worse || report.verdict == GateVerdict::better; };
-  const auto first = std::ranges::find_if(report.exits, decides);
-  const auto better_figures = std::ranges::count_if(report.exits, [&](const GateExit& exit) { return !decides(exit); });
+  const GateExit& first = deciding_exit(report);
+  const auto better_figures =
+      report.verdict == GateVerdict::better ? 0 : std::ranges::count(report.exits, false, &GateExit::is_worse);
   const std::string better =
       better_figures == 0 ? ""
                           : fmt::format(" {} better.", counted(better_figures, "other figure is", "other figures are"));
   return fmt::format("First outside the band of {} at step {}. {}.{}", runs_in_words(report.good_runs()),
-                     grouped(first->first_step()), exit_text(report, *first), better);
+                     grouped(first.first_step()), exit_text(report, first), better);
 }
 
 std::vector<std::string> gate_notes(const GateReport& report) {

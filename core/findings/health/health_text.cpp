@@ -19,6 +19,14 @@
 namespace moescope {
 namespace {
 
+// Returns the first step of the findings of this kind that last.
+std::int64_t first_step_of(FindingKind kind, std::span<const Finding> findings) {
+  std::int64_t first = INT64_MAX;
+  for (const Finding& finding : findings)
+    if (finding.ongoing && finding.kind == kind) first = std::min(first, finding.steps.first);
+  return first;
+}
+
 class HealthText {
  public:
   HealthText(const ScannedRouters& routers, const HealthFacts& facts)
@@ -63,7 +71,9 @@ class HealthText {
     const std::string head = fmt::format("{} of {} MoE layers {}", facts_.layers.size(),
                                          history_.info().moe_layers.size(), fault.of_many),
                       which = ". Worst: l" + worst;
-    return {head + " (" + listed(facts_.layers) + ")" + which + "," + begin_text + detail + "." + limits(),
+    const std::int64_t first_step = first_step_of(lead.kind, routers_.findings);
+    const std::string first = first_step < lead.steps.first ? ", the first" + since_text(first_step) : "";
+    return {head + " (" + listed(facts_.layers) + ")" + first + which + "," + begin_text + detail + "." + limits(),
             head + which + "," + begin_text + detail + ".", head + which + "," + begin_text + ".", head + which + ".",
             "Worst: l" + worst + begin_text + "."};
   }
@@ -300,12 +310,13 @@ std::vector<Remedy> remedies_of(const Finding& lead, const ScannedRouters& route
     if (name.empty() || (!value.empty() && value == remedy.needless_value)) continue;
     found.push_back({name, (value.empty() ? "" : "now " + value + "; ") + remedy.effect + " (" + remedy.source + ")"});
   }
-  const auto saved = checkpoint_before(history, lead.steps.first);
-  found.push_back({"checkpoint", "restart from " +
-                                     (saved ? "that of step " + grouped(saved->step)
-                                            : "one before step " + grouped(lead.steps.first)) +
-                                     " with such a setting: experts without tokens get no gradient, so those of this "
-                                     "layer have learned little since"});
+  const std::int64_t first_step = first_step_of(lead.kind, routers.findings);  // of all layers that need it
+  const auto saved = checkpoint_before(history, first_step);
+  found.push_back(
+      {"checkpoint", "restart from " +
+                         (saved ? "that of step " + grouped(saved->step) : "one before step " + grouped(first_step)) +
+                         " with such a setting: experts with almost no tokens have learned little "
+                         "since"});
   return found;
 }
 

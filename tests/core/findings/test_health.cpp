@@ -42,8 +42,8 @@ TEST(Health, AnUnbalancedRunNamesItsWorstLayerItsExpertsAndTheSettings) {
   EXPECT_EQ(Texts(names.begin(), names.end()), (Texts{"bias_update_rate", "aux_coeff", "checkpoint"}));
   EXPECT_TRUE(says(health.remedies[0].text, "now 0.0; ") && says(health.remedies[0].text, "arXiv:2408.15664"))
       << health.remedies[0].text;
-  EXPECT_TRUE(says(health.remedies.back().text, "one before step " + std::to_string(health.first_step)))
-      << health.remedies.back().text;
+  EXPECT_TRUE(says(health.sentence, ", the first since step 360.")) << health.sentence;  // layer 2
+  EXPECT_TRUE(says(health.remedies.back().text, "one before step 360")) << health.remedies.back().text;
   // The named experts have the most tokens of the last 50 steps, and more than half of all tokens together.
   ASSERT_GE(health.experts.size(), 2u);
   const StepRange all = history->steps();
