@@ -60,7 +60,7 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"flip_margin_ratio", Source::run, "x",
      "median margin of the tokens that flipped over the median margin of all tokens"},
     {"steps_until", Source::run, "steps",
-     "steps from the run's newest live change, or its start, until the mean of `of` over 10 steps is below `limit`"},
+     "from the run's newest live change, or start, until the mean of `of` over the 10 steps around is below `limit`"},
     {"loss_gap", Source::run, "nats/token",
      "mean loss minus run A's over the judged steps, as in the table of verdicts"},
     {"loss_gap_half", Source::run, "nats/token",
@@ -130,8 +130,10 @@ std::string range_text(const LessonFigure& figure, std::optional<double> above, 
 // Returns "6.5 times as much", "12 % less"; for decibels the difference.
 std::string comparison_text(const LessonFigure& figure, double value, double reference) {
   const std::string direction = value > reference ? " more" : " less";
-  if (std::string_view(find_lesson_figure(figure.key)->unit) == "dB")
-    return figure_text(figure, std::fabs(std::round(10 * value) - std::round(10 * reference)) / 10) + direction;
+  if (std::string_view(find_lesson_figure(figure.key)->unit) == "dB") {
+    const double decibels = std::fabs(std::round(10 * value) - std::round(10 * reference)) / 10;
+    return decibels > 0 ? figure_text(figure, decibels) + direction : "the same";
+  }
   const double ratio = reference > 0 ? value / reference : NAN;
   if (!std::isfinite(ratio)) return value > reference ? "more" : "not more";
   if (ratio >= 2) return fmt::format("{:.2g} times as much", ratio);
@@ -471,7 +473,7 @@ double steps_until(const RunFigure& figure, const History& history) {
   for (std::size_t i = kMean; i <= values.size(); ++i) {
     double mean = 0;
     for (std::size_t k = i - kMean; k < i; ++k) mean += values[k] / static_cast<double>(kMean);
-    if (mean < figure.limit) return i;
+    if (mean < figure.limit) return i - kMean / 2;  // around this step, as in a bold curve
   }
   return NAN;
 }
