@@ -473,7 +473,8 @@ double steps_until(const RunFigure& figure, const History& history) {
   for (std::size_t i = kMean; i <= values.size(); ++i) {
     double mean = 0;
     for (std::size_t k = i - kMean; k < i; ++k) mean += values[k] / static_cast<double>(kMean);
-    if (mean < figure.limit) return i - kMean / 2;  // around this step, as in a bold curve
+    const std::size_t middle = i - kMean / 2;  // the mean is around this step, as in a bold curve
+    if (mean < figure.limit) return static_cast<double>(middle);
   }
   return NAN;
 }

@@ -145,7 +145,7 @@ TEST(LessonList, MetricsHaveCardsThatOpenFromTheText) {
     }
     for (std::size_t at = texts.find("]("); at != std::string::npos; at = texts.find("](", at + 1)) {
       const std::string link = texts.substr(at + 2, texts.find(')', at) - at - 2);
-      EXPECT_TRUE(find_scalar(link) || std::ranges::count(exhibits, link) > 0) << lesson.name << ": " << link;
+      EXPECT_TRUE(find_metric(link) || std::ranges::count(exhibits, link) > 0) << lesson.name << ": " << link;
     }
   }
 }
