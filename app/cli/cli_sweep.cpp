@@ -28,10 +28,10 @@
 #include "core/files/text/report.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
+#include "core/findings/comparison/outcomes.h"
 #include "core/findings/comparison/training_recipe.h"
 #include "core/findings/comparison/verdict_words.h"
 #include "core/numerics/threads.h"
-#include "core/training/engine/outcomes.h"
 #include "core/training/engine/run_queue.h"
 #include "core/training/engine/sweep.h"
 

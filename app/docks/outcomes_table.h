@@ -5,7 +5,7 @@
 #include <QTableView>
 #include <vector>
 
-#include "core/training/engine/outcomes.h"
+#include "core/findings/comparison/outcomes.h"
 
 namespace moescope {
 

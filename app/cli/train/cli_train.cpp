@@ -21,12 +21,12 @@
 #include "core/cluster/ranks/mpi_ranks.h"
 #include "core/config/run_config.h"
 #include "core/files/text/text_escape.h"
+#include "core/findings/comparison/outcomes.h"
 #include "core/model/learner.h"
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/threads.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/engine/engine.h"
-#include "core/training/engine/outcomes.h"
 #include "core/training/engine/run_queue.h"
 
 namespace moescope {

@@ -12,8 +12,8 @@
 #include "app/cli/train/cli_train_outputs.h"
 #include "core/cluster/ranks/ranks.h"
 #include "core/files/text/report.h"
+#include "core/findings/comparison/outcomes.h"
 #include "core/training/engine/engine.h"
-#include "core/training/engine/outcomes.h"
 #include "core/training/train_totals.h"
 
 namespace moescope {

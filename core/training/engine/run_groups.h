@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "core/config/run_config.h"
+#include "core/findings/comparison/outcomes.h"
 #include "core/frame/frame.h"
-#include "core/training/engine/outcomes.h"
 
 namespace moescope {
 

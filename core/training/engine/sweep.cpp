@@ -13,9 +13,9 @@
 #include "core/files/text/words.h"
 #include "core/findings/comparison/comparison.h"
 #include "core/findings/comparison/operand_sqnr.h"
+#include "core/findings/comparison/outcomes.h"
 #include "core/findings/comparison/verdict.h"
 #include "core/frame/figure_of_pieces.h"
-#include "core/training/engine/outcomes.h"
 
 namespace moescope {
 namespace {

@@ -44,7 +44,7 @@ SeedMean mean_over_seeds(std::vector<double> values, double inside = 0.95);
 struct SweepPoint {
   std::vector<std::string> values;  // one for each axis
   int ended = 0, lost = 0;          // numbers of runs; lost: ended with a NaN or infinite loss, left out of means
-  // Means over each run's last kOutcomeSteps steps (outcomes.h); val_loss: the last value.
+  // Means over each run's last kOutcomeSteps steps (comparison/outcomes.h); val_loss: the last value.
   SeedMean loss, val_loss, max_vio, tokens_per_s;
   SeedMean worst_sqnr, mean_sqnr;  // dB, of the operands whose formats differ (operand_sqnr.h)
   // nats/token: mean over pairs of equal seed of the loss minus the loss of the first point. The interval allows for

@@ -1,4 +1,4 @@
-#include "core/training/engine/outcomes.h"
+#include "core/findings/comparison/outcomes.h"
 
 #include <fmt/core.h>
 
