@@ -598,12 +598,11 @@ void require_live(const LiveChange& change) {
 
 void add_rule_problems(const RunConfig& config, const std::set<Setting>& bad, const std::map<Setting, int>& lines,
                        const std::string& file, std::vector<ConfigProblem>& problems) {
-  // The rules divide by these sizes and multiply others. If one is out of range, no rule is checked, because the
-  // messages would be useless.
-  for (const Setting size : {Setting(&ParallelConfig::ranks), Setting(&ParallelConfig::ranks_per_node),
-                             Setting(&RouterConfig::n_groups), Setting(&DataConfig::microbatches)})
-    if (bad.contains(size)) return;
-  for (RuleViolation& violation : rule_violations(config)) {
+  // The rules compute with the settings: a value that is out of its range could overflow or be a divisor of 0. Each has
+  // its default here, and the rules that name it are not reported.
+  RunConfig in_range = config;
+  for (const Setting setting : bad) setting.field().set(in_range, setting.field().get(default_config()));
+  for (RuleViolation& violation : rule_violations(in_range)) {
     if (std::ranges::any_of(violation.settings, [&](Setting setting) { return bad.contains(setting); })) continue;
     const auto set_by_user =
         std::ranges::find_if(violation.settings, [&](Setting setting) { return lines.contains(setting); });
