@@ -60,7 +60,7 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"flip_margin_ratio", Source::run, "x",
      "median margin of the tokens that flipped over the median margin of all tokens"},
     {"steps_until", Source::run, "steps",
-     "from the run's newest live change, or start, until the mean of `of` over the 10 steps around is below `limit`"},
+     "from the run's newest live change, or start, until the mean of `of` over the last 10 steps is below `limit`"},
     {"loss_gap", Source::run, "nats/token",
      "mean loss minus run A's over the judged steps, as in the table of verdicts"},
     {"loss_gap_half", Source::run, "nats/token",
@@ -473,8 +473,7 @@ double steps_until(const RunFigure& figure, const History& history) {
   for (std::size_t i = kMean; i <= values.size(); ++i) {
     double mean = 0;
     for (std::size_t k = i - kMean; k < i; ++k) mean += values[k] / static_cast<double>(kMean);
-    const std::size_t middle = i - kMean / 2;  // the mean is around this step, as in a bold curve
-    if (mean < figure.limit) return static_cast<double>(middle);
+    if (mean < figure.limit) return static_cast<double>(i);
   }
   return NAN;
 }

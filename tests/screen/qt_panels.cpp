@@ -116,8 +116,8 @@ class PanelsTest : public QObject {
     show(&panel);
     const History& history = *run_->history();
     const double raw = history.value_at(Metric::ce_loss, kWholeRun, history.steps().last);
-    const StepRange around{history.steps().last - 5, history.steps().last};  // half of a mean of 10 steps
-    const double smooth = history.series(Metric::ce_loss, kWholeRun, around, 1).front().mean();
+    const StepRange until{history.steps().last - 9, history.steps().last};
+    const double smooth = history.series(Metric::ce_loss, kWholeRun, until, 1).front().mean();
     QVERIFY(formatValue(raw, 3) != formatValue(smooth, 3));
     QStringList texts;
     for (const DrawnText& drawn : textsDrawnBy(panel.findChild<LinePlot*>())) texts << drawn.text;

@@ -165,9 +165,7 @@ Panel::Answer LossPanel::answer() const {
                            .smoothing = smoothing};
     const float smoothed = curve.smoothedAt(selection_->step());
     const QString smoothed_text = metricIsShare(shownMetric()) ? formatPercent(smoothed) : formatValue(smoothed, 3);
-    const auto later = history->steps().last - selection_->step();  // the mean at the newest step has half of the steps
-    const auto steps = std::min<std::int64_t>(smoothing, smoothing / 2 + 1 + later);
-    return {{}, {text + QString(", mean of %1 steps %2").arg(steps).arg(smoothed_text), text, value_text}};
+    return {{}, {text + QString(", mean of the last %1 steps %2").arg(smoothing).arg(smoothed_text), text, value_text}};
   }
   const LossTrend trend = loss_trend(*history, selection_->step());
   return {is_alone ? QString("Is it learning?") : QString("Is %1 learning?").arg(letter), answersOf(trend),
@@ -195,7 +193,7 @@ void LossPanel::refill() {
     series.back().points = true;
   }
   // The caption explains the bold curve; the pale curve has a value for each step.
-  const QString bold = QString(" (bold: mean of %1 steps)").arg(smoothing);
+  const QString bold = QString(" (bold: mean of the last %1 steps)").arg(smoothing);
   plot_->setCaption(metricCaption(shownMetric()) + (is_of_layers(shownMetric()) ? ", mean of layers" : "") +
                     (smoothing > 0 ? bold : QString()));
   plot_->setPercent(metricIsShare(shownMetric()));

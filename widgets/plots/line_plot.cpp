@@ -27,8 +27,8 @@ std::vector<StepRange> octaves(StepRange range) {
   return parts;
 }
 
-// Returns the mean of the `width` bins around each bin; NaN for an empty bin.
-std::vector<float> centredMeans(const std::vector<PyramidBin>& bins, int width) {
+// Returns the mean of the last `width` bins at each bin; NaN for an empty bin.
+std::vector<float> trailingMeans(const std::vector<PyramidBin>& bins, int width) {
   std::vector<double> sums{0};
   std::vector<std::int64_t> counts{0};
   for (const PyramidBin& bin : bins) {
@@ -37,8 +37,9 @@ std::vector<float> centredMeans(const std::vector<PyramidBin>& bins, int width) 
   }
   std::vector<float> means(bins.size(), kNoValue);
   for (int i = 0; i < to_int(bins.size()); ++i) {
-    const int first = std::max(0, i - width / 2), end = std::min(to_int(bins.size()), i + (width + 1) / 2);
-    if (bins[i].finite > 0) means[i] = static_cast<float>((sums[end] - sums[first]) / (counts[end] - counts[first]));
+    const int first = std::max(0, i + 1 - width);
+    if (bins[i].finite == 0) continue;
+    means[i] = static_cast<float>((sums[i + 1] - sums[first]) / (counts[i + 1] - counts[first]));
   }
   return means;
 }
@@ -62,9 +63,8 @@ float LineSeries::smoothedAt(std::int64_t step) const {
   step = std::min(step, history->steps().last);  // the run may be shorter than the selected one
   const float value = valueAt(step);
   if (smoothing <= 0 || !std::isfinite(value)) return value;
-  const StepRange around{std::max(history->steps().first, step - smoothing / 2),
-                         std::min(history->steps().last, step + (smoothing + 1) / 2 - 1)};
-  return history->series(metric, layer, around, 1).front().mean();
+  const StepRange until{std::max(history->steps().first, step + 1 - smoothing), step};
+  return history->series(metric, layer, until, 1).front().mean();
 }
 
 LinePlot::LinePlot(Selection* selection, QWidget* parent) : TimeAxisPlot(selection, parent) {
@@ -102,7 +102,7 @@ std::vector<LinePlot::Column> LinePlot::columnsOf(const LineSeries& series) cons
     const double per_bin = static_cast<double>(part.size()) / bins;
     std::vector<float> smooth(slices.size(), kNoValue);
     if (series.smoothing > 0)
-      smooth = centredMeans(slices, std::max(1, to_int(std::lround(series.smoothing / per_bin))));
+      smooth = trailingMeans(slices, std::max(1, to_int(std::lround(series.smoothing / per_bin))));
     for (std::size_t i = 0; i < slices.size(); ++i)
       columns.push_back({part.first - 0.5 + (i + 0.5) * per_bin, slices[i], smooth[i]});
   }
@@ -525,7 +525,7 @@ ValueTable LinePlot::table() const {
     if (smooth) columns.push_back({QString("%1, mean of %2").arg(series.label).arg(series.smoothing).toStdString()});
     const std::vector<std::int64_t> edges_of_run = selection_->edgesOf(*series.history, edges);
     values.push_back(series.inBins(edges_of_run));
-    smoothed.push_back(smooth ? centredMeans(values.back(), series.smoothing) : std::vector<float>{});
+    smoothed.push_back(smooth ? trailingMeans(values.back(), series.smoothing) : std::vector<float>{});
   }
   ValueTable table(std::move(columns));
   for (std::size_t i = 0; i < steps.size(); ++i) {

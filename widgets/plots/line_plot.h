@@ -17,7 +17,7 @@ struct LineSeries {
   int layer = kWholeRun;
   QString label;
   int color = 0;      // index of seriesColor
-  int smoothing = 0;  // steps of the centred mean, of which there are fewer at the ends; 0: none
+  int smoothing = 0;  // number of last steps of the mean; 0: none
   // Returns the values in `bins` equal slices of the range, in place of a metric of the history.
   std::function<std::vector<PyramidBin>(StepRange, int bins)> fetch{};
   std::function<FigureTarget(std::int64_t step)> figure{};  // figure of a curve with `fetch`

@@ -312,7 +312,7 @@ TEST(LessonFigures, RecoveryCountsFromTheNewestChange) {
   LessonFigure recovery = figure("steps_until", 1);
   of_run(recovery).argument = "ce_loss";
   of_run(recovery).limit = 1.05;
-  EXPECT_DOUBLE_EQ(*reader.read(recovery), 10);  // step 20: five losses of the steps 15 to 24 are 2 and five are 0
+  EXPECT_DOUBLE_EQ(*reader.read(recovery), 15);  // five losses of the steps 15 to 24 are 2 and five are 0
   of_run(recovery).limit = -1;
   LessonCheck check;
   check.figure = recovery;
