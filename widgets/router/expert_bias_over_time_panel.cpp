@@ -43,8 +43,6 @@ ExpertBiasOverTimePanel::ExpertBiasOverTimePanel(Selection* selection, QWidget* 
   };
   map_->fetch = [this](StepRange range, int bins) {
     const auto bias = selection_->history()->expert_bias(selection_->layer(), range, bins);
-    for (const float b : bias)
-      if (std::isfinite(b)) largest_drawn_ = std::max<double>(largest_drawn_, std::abs(b));
     std::vector<std::uint8_t> codes(bias.size());
     std::ranges::transform(bias, codes.begin(), [this](float b) { return divergingCode(0.5 + b / (2 * limit_)); });
     return codes;
@@ -94,25 +92,43 @@ QString ExpertBiasOverTimePanel::whyNothing() const {
   return biasNow().empty() ? notInLogNotice(history->info(), "expert bias") : QString();
 }
 
+// Adds the new steps of all open runs to the colour scale. It changes rarely, since a change recolours the pictures.
+void ExpertBiasOverTimePanel::growScale() {
+  constexpr int kMaxBins = 256;
+  const auto& runs = selection_->histories();
+  const bool is_same = scaled_layer_ == selection_->layer() &&
+                       std::ranges::equal(scaled_, runs, [](const auto& scaled, const auto& run) {
+                         return scaled.first == run && scaled.second <= run->steps().last;
+                       });
+  if (!is_same) {
+    scaled_layer_ = selection_->layer();
+    largest_ = 1e-3;  // one step at the usual rate; smaller biases have no colour
+    scaled_.clear();
+    for (const auto& run : runs) scaled_.emplace_back(run, run->steps().first - 1);
+  }
+  for (auto& [run, last] : scaled_) {
+    const StepRange fresh{last + 1, run->steps().last};
+    if (fresh.empty()) continue;
+    for (const float b : run->expert_bias(scaled_layer_, fresh, static_cast<int>(std::min<std::int64_t>(
+                                                                     fresh.size(), kMaxBins))))
+      if (std::isfinite(b)) largest_ = std::max<double>(largest_, std::abs(b));
+    last = fresh.last;
+  }
+  limit_ = niceRange(0, largest_, false).high;
+}
+
 void ExpertBiasOverTimePanel::refillMap() {
   map_->setNotice(whyNothing());
   if (!map_->notice().isEmpty()) return;
   const std::vector<float> bias = biasNow();
-  const QString drawn =
-      QStringLiteral("%1:%2").arg(reinterpret_cast<quintptr>(selection_->history())).arg(selection_->layer());
-  if (std::exchange(drawn_, drawn) != drawn) largest_drawn_ = 0;
-  double largest = std::max(1e-3, largest_drawn_);  // one step at the usual rate; smaller biases have no colour
-  for (const float b : bias) largest = std::max<double>(largest, std::abs(b));
-  const double next = niceRange(0, largest, false).high;
-  if (next > limit_ || next < limit_ / 4) limit_ = next;  // changes rarely, since a change recolours the picture
+  growScale();
   const int experts = to_int(bias.size());
   map_->setRowAxis(integerTicks(0, experts - 1, std::max(2, map_->height() / 26)), "expert", false);
-  map_->setSource(sourceKey(), experts);
-  // The scale also contains the biases of pinned experts outside the visible steps.
-  if (largest_drawn_ > limit_) {
-    limit_ = niceRange(0, largest_drawn_, false).high;
-    map_->setSource(sourceKey(), experts);
-  }
+  map_->setSource(QStringLiteral("%1:%2:%3")
+                      .arg(reinterpret_cast<quintptr>(selection_->history()))
+                      .arg(selection_->layer())
+                      .arg(limit_),
+                  experts);
   LegendScale legend = biasLegend(limit_, isDark(palette()));
   legend.caption += biasUnit(*selection_->history(), selection_->step());
   map_->setLegend(legend);

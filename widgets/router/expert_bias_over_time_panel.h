@@ -27,7 +27,7 @@ class ExpertBiasOverTimePanel : public Panel {
   std::vector<float> biasNow() const;  // biases of the layer at the cursor, or the last known biases; empty: none
   QString whyNothing() const;
   void refillMap();
-  QString sourceKey() const { return QStringLiteral("%1:%2").arg(drawn_).arg(limit_); }
+  void growScale();
   void refillLines();
   // Returns the result of History::expert_bias(), which is cached for the next curve.
   const std::vector<float>& image(StepRange range, int bins) const;
@@ -37,9 +37,10 @@ class ExpertBiasOverTimePanel : public Panel {
   QStackedWidget* stack_;
   TimeHeatMap* map_;
   LinePlot* lines_;
-  double limit_ = 0;          // largest bias of the colour scale
-  double largest_drawn_ = 0;  // largest bias of this run and layer that was drawn
-  QString drawn_;             // run and layer of largest_drawn_
+  double limit_ = 0;    // largest bias of the colour scale
+  double largest_ = 0;  // of the layer in all open runs, so that all runs have one scale
+  int scaled_layer_ = -1;
+  std::vector<std::pair<std::shared_ptr<const History>, std::int64_t>> scaled_;  // runs, and their steps in largest_
   struct Image {
     const History* history = nullptr;
     std::uint64_t sequence = 0;
