@@ -70,7 +70,9 @@ LessonActions::LessonActions(const Context& context, QMainWindow* window, Lesson
   connect(pane_, &LessonPane::lessonsRequested, this, &LessonActions::pageRequested);
   connect(pane_, &LessonPane::lessonRequested, this, [this](const QString& name) { start(name); });
   connect(guide_, &LessonGuide::lessonLeft, this, &LessonActions::giveWindowBack);
+  connect(guide_, &LessonGuide::stepShown, this, [this](const QString& lesson, int step) { steps_[lesson] = step; });
   connect(guide_, &LessonGuide::finished, this, [this](const QString& lesson, int right, int questions) {
+    steps_.remove(lesson);
     if (lesson.isEmpty()) return;
     if (!finished_.contains(lesson)) finished_ << lesson;
     if (keeps_scores_)
@@ -162,9 +164,13 @@ bool LessonProgress::isDone(const Lesson& lesson) const {
   return finished.contains(QString::fromStdString(lesson.name));
 }
 
+QString LessonProgress::placeIn(const Lesson& lesson) const {
+  const auto step = steps.find(QString::fromStdString(lesson.name));
+  return step == steps.end() ? QString() : QString("step %1 of %2").arg(*step + 1).arg(lesson.steps.size());
+}
+
 LessonProgress LessonActions::progress() const {
-  if (!active()) return {finished_, {}, {}};
-  return {finished_, QString::fromStdString(guide_->lesson().name), guide_->place()};
+  return {finished_, active() ? QString::fromStdString(guide_->lesson().name) : QString(), steps_};
 }
 
 void LessonActions::start(const QString& name_or_path, Ask ask) {
@@ -200,7 +206,8 @@ void LessonActions::begin(const QString& name_or_path) {
     return messages_->warn(name_or_path + ": " + unknown.join("\n"));
   layout_->lendToLesson();
   emit started();
-  guide_->start(parsed.lesson, numberOf(parsed.lesson.name), to_int(lesson_names().size()));
+  guide_->start(parsed.lesson, numberOf(parsed.lesson.name), to_int(lesson_names().size()),
+                steps_.value(QString::fromStdString(parsed.lesson.name)));
   showPane();
 }
 
@@ -224,6 +231,10 @@ void LessonActions::showPane() {
     window_->resizeDocks({dock_}, {std::min(withType(width, pane_->fontMetrics()), window_->width() * 2 / 5)},
                          Qt::Horizontal);
   });
+}
+
+void LessonActions::setPaneShown(bool shown) {
+  dock_->setVisible(shown && active());
 }
 
 void LessonActions::giveWindowBack() {

@@ -1,6 +1,7 @@
 // Guided lessons in the window: their dock, menu and keys, the question before a run is replaced, and the scores.
 #pragma once
 
+#include <QMap>
 #include <QString>
 #include <QStringList>
 
@@ -17,13 +18,14 @@ class LessonGuide;
 class LessonPane;
 class WindowLayout;
 
-// Which lessons and exhibits were taken to their end, and the one that is open.
+// Which lessons and exhibits were taken to their end, the one that is open, and where the others were left.
 struct LessonProgress {
-  QStringList finished;  // names
-  QString open_lesson;   // name; empty: none
-  QString place;         // in the open lesson: "step 2 of 3"; empty: at its end
+  QStringList finished;      // names
+  QString open_lesson;       // name; empty: none
+  QMap<QString, int> steps;  // of lessons that were begun and have not been taken to their end; from 0
 
   bool isDone(const Lesson& lesson) const;
+  QString placeIn(const Lesson& lesson) const;  // "step 2 of 3"; empty: not begun, or at its end
 };
 
 class LessonActions : public Actions {
@@ -41,6 +43,7 @@ class LessonActions : public Actions {
   void leave();
   bool active() const;
   LessonProgress progress() const;
+  void setPaneShown(bool shown);  // a page over the whole window hides the pane of an open lesson
   void askForm(const QString& problem_set);  // asks for a student's name and writes the student's form
   void askHandIn();                          // asks for a filled form, trains its runs and writes the hand-in
   LessonGuide* guide() const { return guide_; }
@@ -67,6 +70,7 @@ class LessonActions : public Actions {
   QDockWidget* dock_;
   const bool keeps_scores_;
   QStringList finished_;
+  QMap<QString, int> steps_;  // as in LessonProgress
 };
 
 }  // namespace moescope

@@ -1,7 +1,9 @@
 #include "app/lessons/lesson_guide.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "app/actions/compare_actions.h"
@@ -37,6 +39,14 @@ QString toleranceText(const LessonPrediction& prediction) {
   const QString number = QString::number(prediction.within);
   if (!is_share(*prediction.number)) return withUnit(number, *prediction.number);
   return number + (number == "1" ? " percentage point" : " percentage points");
+}
+
+// True if a bound of `check` is the figure of `other`.
+bool refersTo(const LessonCheck& check, const LessonCheck& other) {
+  return std::ranges::any_of(std::array{check.above, check.below}, [&](const auto& bound) {
+    return bound && bound->figure && bound->figure->key == other.figure.key &&
+           bound->figure->source == other.figure.source;
+  });
 }
 
 bool trains(const LessonTask& task) {
@@ -84,20 +94,24 @@ LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* 
   connect(session_, &RunSession::failed, this, [this] { entering_ = false; });
   connect(tensor_lab_->browser(), &TensorsPanel::tensorChosen, this, &LessonGuide::describeTensor);
   timer_.setInterval(kJudgeEveryMs);
-  connect(&timer_, &QTimer::timeout, this, &LessonGuide::look);
+  connect(&timer_, &QTimer::timeout, this, [this] {
+    look();
+    if (step_ < next_stop_ && passStep()) next();
+  });
 }
 
-void LessonGuide::start(const Lesson& lesson, int number, int lessons) {
+void LessonGuide::start(const Lesson& lesson, int number, int lessons, int step) {
   lesson_ = lesson;
   number_ = number;
   lessons_ = lessons;
   active_ = true;
-  begin();
+  begin(step);
 }
 
-// Starts the lesson with new runs and without predictions.
-void LessonGuide::begin() {
-  step_ = 0;
+// Starts the lesson with new runs and without predictions. The runs of a step are trained again from their start.
+void LessonGuide::begin(int step) {
+  next_stop_ = std::min(step, to_int(lesson_.steps.size()) - 1);
+  step_ = lesson_.runs.empty() ? next_stop_ : std::max(0, startOf(next_stop_));
   at_end_ = false;
   tasks_.endTraining();
   panels_.startAfresh();
@@ -161,6 +175,7 @@ void LessonGuide::next() {
 void LessonGuide::back() {
   if (!active_) return;
   if (!at_end_ && step_ > 0) --step_;
+  next_stop_ = 0;
   at_end_ = false;
   showStep();
 }
@@ -247,10 +262,7 @@ void LessonGuide::showStep() {
   arrange();
   keepBeginning();
   look();
-}
-
-QString LessonGuide::place() const {
-  return at_end_ ? QString() : QString("step %1 of %2").arg(step_ + 1).arg(lesson_.steps.size());
+  emit stepShown(q(lesson_.name), step_);
 }
 
 // Returns links to the exhibits that the lesson explains.
@@ -263,10 +275,14 @@ QString LessonGuide::faultLinks() const {
                          : "\n\nFaults of real trainings that this lesson explains: " + links.join(", ") + '.';
 }
 
+std::pair<int, int> LessonGuide::score() const {
+  return {to_int(std::ranges::count(states_, std::optional(true), &StepState::right)),
+          to_int(std::ranges::count_if(states_, [](const StepState& s) { return s.right.has_value(); }))};
+}
+
 void LessonGuide::showEnd() {
   at_end_ = true;
-  const int right = to_int(std::ranges::count(states_, std::optional(true), &StepState::right));
-  const int questions = to_int(std::ranges::count_if(states_, [](const StepState& s) { return s.right.has_value(); }));
+  const auto [right, questions] = score();
   LessonPane::Page page = newPage();
   page.title = number_ < 0 ? "What this shows" : "What this lesson shows";
   page.text = printedText(lesson_.teaches);
@@ -286,7 +302,7 @@ void LessonGuide::showEnd() {
 }
 
 void LessonGuide::arrange() {
-  panels_.show(lessonStep().view, cover());
+  panels_.show(lessonStep().view, cover(), !predicted());
 }
 
 // Returns why the panels are covered. A step that trains nothing asks about what is there already, so that any panel
@@ -372,6 +388,9 @@ QList<LessonFigureRow> LessonGuide::figures() {
   const auto& prediction = lessonStep().prediction;
   for (const LessonCheck& check : lessonStep().checks) {
     LessonFigureRow& row = rows.emplace_back(figureRow(check));
+    const auto is_said = [&](const LessonCheck& other) { return refersTo(other, check) && refersTo(check, other); };
+    const std::span before(lessonStep().checks.data(), &check);
+    if (row.kind == LessonFigureRow::Kind::expected && std::ranges::any_of(before, is_said)) row.note.clear();
     const bool was_predicted = prediction && prediction->number == check.figure && !state().number.isEmpty();
     if (!was_predicted) continue;
     row.note.prepend("you predicted " + withUnit(state().number, check.figure) + (row.note.isEmpty() ? "" : "; "));
@@ -493,6 +512,8 @@ void LessonGuide::explain() {
   s.explanation = printedText(reader_.fill_in(lessonStep().reveal, lessonStep().values));
   s.figures = figures();
   s.revealed = true;
+  const auto [right, questions] = score();
+  if (step_ + 1 == to_int(lesson_.steps.size())) emit finished(q(lesson_.name), right, questions);
 }
 
 QString LessonGuide::verdict(const StepState& s) const {

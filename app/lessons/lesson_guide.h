@@ -30,12 +30,12 @@ class LessonGuide : public QObject {
   LessonGuide(RunSession* session, Selection* selection, RunControl* control, LiveSettings* settings,
               CompareActions* comparison, WorkspaceTabs* workspaces, LessonPane* pane);
 
-  // Shows the lesson's first step in the window, with its runs paused at step 0, without asking.
-  void start(const Lesson& lesson, int number, int lessons);  // number from 0; -1: not a built-in lesson
+  // Shows the lesson in the window, with its runs paused at step 0, without asking. Performs the tasks of the steps
+  // before `step`. `number` is from 0; -1: not a built-in lesson.
+  void start(const Lesson& lesson, int number, int lessons, int step);
   void leave();
   bool active() const { return active_; }
   const Lesson& lesson() const { return lesson_; }
-  QString place() const;  // "step 2 of 3"; empty at the end
   // Whether the open runs belong to a lesson, so that another lesson may replace them without asking.
   bool runsAreOurs() const { return tasks_.runsAreOurs(); }
   // Performs the next action of the present step without a prediction, for pictures. Returns true once all tasks of the
@@ -44,7 +44,8 @@ class LessonGuide : public QObject {
 
  signals:
   void lessonLeft();
-  void finished(QString lesson, int right, int questions);
+  void stepShown(QString lesson, int step);                 // from 0
+  void finished(QString lesson, int right, int questions);  // the last explanation is open, or the end is shown
   void nextLessonRequested();
 
  public slots:
@@ -72,10 +73,11 @@ class LessonGuide : public QObject {
   const LessonStep& lessonStep() const { return lesson_.steps[step_]; }
   StepState& state() { return states_[step_]; }
   const StepState& state() const { return states_[step_]; }
-  void begin();
+  void begin(int step = 0);
   LessonPane::Page newPage() const;  // with the head of the lesson
   void showStep();
   void showEnd();
+  std::pair<int, int> score() const;  // right answers and judged questions
   QString faultLinks() const;
   void predict(std::optional<int> choice, const QString& number = {}, double value = 0);
   void keepBeginning();  // keeps a checkpoint for resetStep()
@@ -114,6 +116,7 @@ class LessonGuide : public QObject {
   Lesson lesson_;
   int number_ = -1, lessons_ = 0;
   int step_ = 0;
+  int next_stop_ = 0;  // the steps before it are passed without the user
   bool active_ = false, at_end_ = false;
   bool entering_ = false;                   // the lesson's runs are being opened
   bool entered_ = false;                    // the runs are open, but the window does not show them yet

@@ -125,7 +125,7 @@ void LessonPane::makePage(QBoxLayout* column) {
   scroll_ = scrollOf(page);
   scroll_->setObjectName("lesson_page");
   connect(scroll_->verticalScrollBar(), &QScrollBar::rangeChanged, this, [this] {  // the texts are laid out
-    if (scrolls_to_reveal_) scrollToReveal();
+    if (scrolls_to_) scrollTo(scrolls_to_);
   });
   scroll_->viewport()->setAutoFillBackground(false);
   page->setAutoFillBackground(false);
@@ -185,7 +185,7 @@ void LessonPane::showPage(const Page& page) {
   showTasks({});
   showFigures({});
   showReveal({}, {});
-  scrolls_to_reveal_ = false;
+  scrolls_to_ = nullptr;
   showMissing({});
   setReveal(Reveal::none);
   back_->setEnabled(page.step > 0 || page.end);
@@ -229,6 +229,7 @@ void LessonPane::showReveal(const QString& verdict, const QString& text) {
 void LessonPane::setReveal(Reveal reveal, const QString& opens_when) {
   locked_->setVisible(reveal == Reveal::locked);
   locked_->setText("What happened: opens " + opens_when);
+  if (reveal == Reveal::open && reveal_->isHidden()) scrollTo(figure_card_);  // the figures are complete
   reveal_->setVisible(reveal == Reveal::open);
   next_->setVisible(reveal != Reveal::open);
 }
@@ -240,10 +241,10 @@ void LessonPane::setNext(bool ready, const QString& text) {
   if (!text.isEmpty()) next_->setText(text);
 }
 
-// Scrolls until the end of the explanation is visible, or its beginning if both do not fit.
-void LessonPane::scrollToReveal() {
-  scrolls_to_reveal_ = true;
-  const int top = reveal_card_->y(), bottom = top + reveal_card_->height();
+// Scrolls until the end of the card is visible, or its beginning if both do not fit.
+void LessonPane::scrollTo(LessonCard* card) {
+  scrolls_to_ = card;
+  const int top = card->y(), bottom = top + card->height();
   scroll_->verticalScrollBar()->setValue(std::min(top, bottom - scroll_->viewport()->height() + kSpace8));
 }
 

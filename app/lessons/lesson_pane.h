@@ -47,7 +47,7 @@ class LessonPane : public QWidget {
   enum class Reveal { none, locked, open };
   void setReveal(Reveal reveal, const QString& opens_when = {});  // `opens_when`: "after 500 steps of training"
   void setNext(bool ready, const QString& text = {});
-  void scrollToReveal();
+  void scrollToReveal() { scrollTo(reveal_card_); }
 
   QSize sizeHint() const override;
 
@@ -73,11 +73,12 @@ class LessonPane : public QWidget {
   void makePage(QBoxLayout* column);
   void makeFoot(QBoxLayout* column);
   void markActive();
+  void scrollTo(LessonCard* card);
 
   QLabel *place_, *title_, *step_title_, *text_;
   LessonSegments* segments_;
   QScrollArea* scroll_;
-  bool scrolls_to_reveal_ = false;
+  LessonCard* scrolls_to_ = nullptr;
   LessonCard *predict_card_, *do_card_, *figure_card_, *reveal_card_;
   LessonTaskList* tasks_;
   LessonFigureList* figures_;

@@ -166,7 +166,7 @@ void LessonPanels::resetSelection() {
 
 // Arranges the panels of a step, but only if the step before arranged other panels, so that changes that the user made
 // in between stay.
-void LessonPanels::show(const LessonView& view, const QString& cover) {
+void LessonPanels::show(const LessonView& view, const QString& cover, bool locked) {
   if (view.run) selection_->setRun(*view.run);
   if (view.layer) selection_->showLayer(*view.layer);
   if (view.expert) selection_->setExpert(*view.expert);
@@ -184,12 +184,12 @@ void LessonPanels::show(const LessonView& view, const QString& cover) {
     multiples_.show(docksOf(*workspace, view));
   else
     multiples_.end();
-  mark(view, cover);
+  mark(view, cover, locked);
 }
 
-// Frames the panels of a step, and covers them. The block microscope stays: it shows the block that the question is
+// Frames the panels of a step, covers them and locks their controls. The block microscope stays: it shows the block that the question is
 // about in the format of the step before.
-void LessonPanels::mark(const LessonView& view, const QString& cover) const {
+void LessonPanels::mark(const LessonView& view, const QString& cover, bool locked) const {
   for (const Workspace* workspace : workspaces_->all())
     for (QDockWidget* dock : workspace->docks()) {
       const bool named = workspace->name().toStdString() == view.workspace &&
@@ -197,12 +197,13 @@ void LessonPanels::mark(const LessonView& view, const QString& cover) const {
       auto* panel = static_cast<PanelDock*>(dock);
       panel->setAccented(named);
       panel->setCover(named && dock->objectName() != "dock_micro_microscope" ? cover : QString());
+      panel->setLocked(named && locked);
     }
 }
 
 void LessonPanels::leave() {
   multiples_.end();
-  mark({}, {});
+  mark({}, {}, false);
   showVerdicts(true);
 }
 

@@ -71,13 +71,15 @@ class LessonPanels {
   // show() arranges the panels again.
   void startAfresh();
   void resetSelection();  // selects run A, its first MoE layer, no expert, all steps and the newest one
-  void show(const LessonView& view, const QString& cover);  // cover: text instead of what the panels show
+  // `cover`: text instead of what the panels show. `locked`: their controls wait for a prediction, since another view,
+  // format or layer may show the answer.
+  void show(const LessonView& view, const QString& cover, bool locked);
   void fitSteps() { selection_->fitRange(); }               // shows all steps and follows the training
   void leave();  // removes frames, covers and panels of single runs, and shows the verdicts
 
  private:
   void arrange(Workspace* workspace, const LessonView& view) const;
-  void mark(const LessonView& view, const QString& cover) const;
+  void mark(const LessonView& view, const QString& cover, bool locked) const;
   void showVerdicts(bool shown) const;
 
   Selection* selection_;

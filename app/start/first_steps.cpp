@@ -149,6 +149,7 @@ void FirstSteps::look() {
   }
   if (offers && workspace != workspaces_->overview()) page_->setHeading("MoEScope", whatIsShown(*workspace));
   workspaces_->setVisible(!page);
+  if (lessons_) lessons_->setPaneShown(!page);
   workspaces_->tabs()->setProperty(kNoneChosenProperty, requested_page_ != nullptr);
   workspaces_->tabs()->update();
   showTimeline();

@@ -81,12 +81,13 @@ class LessonRow : public QAbstractButton {
   void showProgress(const LessonProgress& progress) {
     is_open_ = progress.open_lesson == QString::fromStdString(lesson_->name);
     mark_ = number_ > 0 ? LessonMark::waiting : LessonMark::fault;
-    if (progress.isDone(*lesson_)) mark_ = LessonMark::done;
+    const QString place = progress.placeIn(*lesson_);
     note_ = QString(number_ > 0 ? "%1 min" : "fault, %1 min").arg(lesson_->minutes);
-    if (is_open_ && !progress.place.isEmpty()) {
+    if (!place.isEmpty()) {
       mark_ = LessonMark::running;
-      note_ = progress.place;
+      note_ = place;
     }
+    if (progress.isDone(*lesson_)) mark_ = LessonMark::done;
     const QString name = number_ > 0 ? QString("Lesson %1: %2").arg(number_).arg(text()) : "Fault: " + text();
     setAccessibleName(QString("%1, %2, %3").arg(name, note_, mark_ == LessonMark::done ? "done" : "not done"));
     updateGeometry();
@@ -127,7 +128,9 @@ class LessonRow : public QAbstractButton {
   int indent() const { return (number_ > 0 ? 1 : 2) * (withType(kMarkSize, fontMetrics()) + kSpace8) + kSpace8; }
   int numberWidth() const { return number_ > 0 ? fontMetrics().horizontalAdvance("12") + kSpace8 : 0; }
   int titleWidth(int width) const {
-    return width - indent() - numberWidth() - 2 * kSpace8 - aboutMetrics().horizontalAdvance(note_);
+    // Any note has room, so that no row of the page moves; the list of titles has no room to spare.
+    const QString widest = about_.isEmpty() ? note_ : QString("step 10 of 10");
+    return width - indent() - numberWidth() - 2 * kSpace8 - aboutMetrics().horizontalAdvance(widest);
   }
   int titleHeight(int width) const { return wrappedHeight(text(), titleMetrics(), titleWidth(width)); }
   static int wrappedHeight(const QString& text, const QFontMetrics& metrics, int width) {
@@ -147,17 +150,22 @@ class LessonRow : public QAbstractButton {
 NextLesson nextLesson(const LessonProgress& progress) {
   const std::vector<Lesson>& all = lessons();
   const auto is_left = [&](const Lesson& lesson) { return !progress.isDone(lesson); };
+  const auto has_begun = [&](const Lesson& lesson) {
+    return !progress.placeIn(lesson).isEmpty() && (is_left(lesson) || lesson.name == progress.open_lesson.toStdString());
+  };
   auto next = std::ranges::find(all, progress.open_lesson.toStdString(), &Lesson::name);
-  if (progress.place.isEmpty()) next = std::find_if(next, all.end(), is_left);
+  if (next == all.end()) next = std::ranges::find_if(all, has_begun);
+  if (next == all.end() || !has_begun(*next)) next = std::find_if(next, all.end(), is_left);
   if (next == all.end()) next = std::ranges::find_if(all, is_left);
   if (next == all.end()) next = all.begin();
   const auto number = next - all.begin() + 1;
-  const bool has_begun = !progress.place.isEmpty() && next->name == progress.open_lesson.toStdString();
+  const QString place = has_begun(*next) ? progress.placeIn(*next) : QString();
+  const QString button = place.isEmpty() && next == all.begin() ? "Start lesson %1" : "Continue with lesson %1";
   return {QString::fromStdString(next->name),
-          QString(has_begun || next != all.begin() ? "Continue with lesson %1" : "Start lesson %1").arg(number),
+          button.arg(number) + (place.isEmpty() ? QString() : ", " + place.section(" of", 0, 0)),
           QString("lesson %1, %2, %3")
               .arg(number)
-              .arg(printedText(next->title), has_begun ? progress.place : QString("%1 minutes").arg(next->minutes))};
+              .arg(printedText(next->title), place.isEmpty() ? QString("%1 minutes").arg(next->minutes) : place)};
 }
 
 QString progressText(const LessonProgress& progress) {

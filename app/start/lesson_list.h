@@ -15,7 +15,7 @@ class LessonRow;
 // The lesson to go on with: the open one, else the first one that is not done.
 struct NextLesson {
   QString name;
-  QString button;  // "Continue with lesson 5"
+  QString button;  // "Continue with lesson 5, step 2"
   QString about;   // "lesson 5, One outlier channel, 5 minutes"
 };
 NextLesson nextLesson(const LessonProgress& progress);

@@ -149,7 +149,7 @@ void StartPage::showProgress(const LessonProgress& progress) {
   const NextLesson next = nextLesson(progress);
   next_->setText(next.button);
   next_lesson_ = next.name;
-  next_about_->setText(progress.finished.isEmpty() && progress.place.isEmpty()
+  next_about_->setText(progress.finished.isEmpty() && progress.steps.isEmpty()
                            ? "Predict a result, do the experiment, see the figure. First: " + next.about
                            : progressText(progress) + ". Next: " + next.about);
 }

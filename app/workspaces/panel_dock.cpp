@@ -1,8 +1,13 @@
 #include "app/workspaces/panel_dock.h"
 
+#include <QAbstractButton>
+#include <QAbstractSpinBox>
+#include <QAction>
 #include <QApplication>
+#include <QComboBox>
 #include <QMouseEvent>
 #include <QPainter>
+#include <utility>
 
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -49,6 +54,25 @@ void PanelDock::setCover(const QString& text) {
   cover_->setVisible(!text.isEmpty());
   cover_->raise();
   resizeEvent(nullptr);
+}
+
+void PanelDock::setLocked(bool locked) {
+  for (const QPointer<QObject>& part : std::exchange(locked_, {}))
+    if (part) part->setProperty("enabled", true);
+  if (!locked) return;
+  QObjectList parts;
+  for (QWidget* part : widget()->findChildren<QWidget*>()) {
+    const auto* button = qobject_cast<QAbstractButton*>(part);
+    const bool is_control = button || qobject_cast<QComboBox*>(part) || qobject_cast<QAbstractSpinBox*>(part);
+    if (is_control && part->isEnabled() && !(button && button->text() == "?")) parts << part;
+  }
+  for (const Panel* panel : findChildren<Panel*>())
+    for (QAction* action : panel->actions())
+      if (action->isEnabled()) parts << action;
+  for (QObject* part : parts) {
+    part->setProperty("enabled", false);
+    locked_ << part;
+  }
 }
 
 void PanelDock::resizeEvent(QResizeEvent* event) {

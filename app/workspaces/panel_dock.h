@@ -4,6 +4,7 @@
 
 #include <QDockWidget>
 #include <QLabel>
+#include <QPointer>
 
 #include "widgets/panel/panel.h"
 
@@ -19,6 +20,8 @@ class PanelDock : public QDockWidget {
   bool accented() const { return accented_; }
   void setCover(const QString& text);  // shows this text instead of the content; empty: the content
   bool covered() const { return cover_ && !cover_->isHidden(); }
+  // Disables the controls of the content and the actions of its panels, except for explanations.
+  void setLocked(bool locked);
 
  protected:
   void paintEvent(QPaintEvent* event) override;
@@ -28,6 +31,7 @@ class PanelDock : public QDockWidget {
  private:
   bool accented_ = false;
   QLabel* cover_ = nullptr;
+  QList<QPointer<QObject>> locked_;  // disabled by setLocked()
 };
 
 }  // namespace moescope

@@ -1,5 +1,6 @@
 // Lessons in the window, completed with keys and clicks while a model trains.
 #include <QClipboard>
+#include <QComboBox>
 #include <QDockWidget>
 #include <QLabel>
 #include <QLineEdit>
@@ -78,6 +79,18 @@ QStringList openPanels(LessonWindow& open) {
   for (QDockWidget* dock : open.window.workspaces()->current()->docks())
     if (dock->isVisible() && !static_cast<PanelDock*>(dock)->covered() && dock->objectName() != "dock_micro_microscope")
       names << dock->objectName();
+  return names;
+}
+
+// Returns the controls of the framed panels that can be used, except for explanations.
+QStringList usableControls(LessonWindow& open) {
+  QStringList names;
+  for (const PanelDock* dock : open.window.workspaces()->current()->findChildren<PanelDock*>())
+    for (const QWidget* part : dock->accented() ? dock->widget()->findChildren<QWidget*>() : QList<QWidget*>()) {
+      const auto* button = qobject_cast<const QAbstractButton*>(part);
+      const bool is_control = button || qobject_cast<const QComboBox*>(part);
+      if (is_control && part->isEnabled() && !(button && button->text() == "?")) names << dock->objectName() + ' ' + part->accessibleName();
+    }
   return names;
 }
 
@@ -209,7 +222,7 @@ class LessonTest : public QObject {
   }
 
   // Before a prediction, panels are covered if what they show was measured before the step: the step trains nothing, or
-  // it starts other runs.
+  // it starts other runs. The controls of all panels of a step wait for the prediction, since they could show the answer.
   // No verdict and no number of findings is on the screen of a lesson at any time.
   void panelsThatGiveTheAnswerAwayWaitForThePrediction() {
     LessonWindow open;
@@ -224,9 +237,11 @@ class LessonTest : public QObject {
             step.prediction && (step.view.after_prediction || starts || std::ranges::none_of(step.tasks, trains));
         QVERIFY2(openPanels(open).isEmpty() == known, step.title.c_str());
         QVERIFY2(!open.window.workspaces()->current()->verdictShown(), step.title.c_str());
+        if (step.prediction) QCOMPARE(usableControls(open).join(", "), QString());
         if (step.prediction) open.choices().last()->click();
         for (const std::string& panel : step.view.panels)  // that show other runs until the step has started its own
           QCOMPARE(open.window.findChild<PanelDock*>(QString::fromStdString(panel))->covered(), starts);
+        QVERIFY2(step.view.panels.empty() || !usableControls(open).isEmpty(), step.title.c_str());
         QVERIFY(open.window.findChild<QWidget*>("findings_badge")->accessibleName().isEmpty());
         open.guide()->next();
       }
@@ -506,14 +521,42 @@ class LessonTest : public QObject {
     QVERIFY2(open.pageText().contains("[Stored formats in BF16: what is lost](stored-in-bf16)."),
              qPrintable(open.pageText()));
     QCOMPARE(open.window.lessons()->progress().finished, QStringList{"precision-routing"});
+    QVERIFY(!open.window.lessons()->progress().steps.contains("precision-routing"));
     open.pane()->findChild<QToolButton*>("lesson_all")->click();
     QVERIFY(open.window.firstSteps()->lessonsPage()->isVisible());
+    QVERIFY(!open.pane()->isVisible());  // the page has the whole width
     emit open.pane()->lessonRequested("stored-in-bf16");
     QCOMPARE(open.window.lessons()->progress().open_lesson, QString("stored-in-bf16"));
+    QVERIFY(open.pane()->isVisible());
     open.guide()->next();
     QCOMPARE(open.next()->text(), QString("All lessons"));
     open.next()->click();
     QVERIFY(open.window.firstSteps()->lessonsPage()->isVisible());
+  }
+
+  // Each lesson keeps its place while another one is open. Continuing performs the tasks of the steps before it.
+  void aLessonGoesOnWhereItWasLeft() {
+    QTemporaryDir folder;
+    LessonWindow open;
+    const QString file = lessonFile(folder, kNano + kStep + trainTo(4) + kStep + trainTo(6));
+    open.open(qPrintable(file));
+    open.takeStep();
+    open.guide()->next();
+    open.open("mx-block");
+    open.guide()->next();
+    open.open(qPrintable(file));
+    QTRY_COMPARE_WITH_TIMEOUT(open.step(), 1, kLessonWaitMs);
+    QCOMPARE(open.window.session()->live()->status().step, 4);
+    open.window.firstSteps()->showLessons();
+    auto* next = open.window.findChild<QPushButton*>("lessons_next");
+    QCOMPARE(next->text(), QString("Continue with lesson 8, step 2"));
+    next->click();
+    QCOMPARE(open.guide()->lesson().name, std::string("mx-block"));
+    QCOMPARE(open.step(), 1);
+    open.takeStep();
+    open.guide()->next();
+    open.takeStep();  // with the explanation of its last step a lesson is done
+    QCOMPARE(open.window.lessons()->progress().finished, QStringList{"mx-block"});
   }
 
   void theStepOfATrainingIsShownWhileItRuns() {
