@@ -52,11 +52,11 @@ QString summaryText(const ImportAccount& account) {
     for (const AccountRow& row : account.rows) count += is_counted(row) ? row.names : 0;
     return groupedText(count);
   };
-  return QString("Names: %1 read, of which %2 by the shape of their values; %3 not read, %4 not used")
+  return QString("Names: %1 read, of which %2 by the shape of their values; %3 left out, of which %4 are not known")
       .arg(names([](const AccountRow& row) { return row.is_shown; }),
            names([](const AccountRow& row) { return row.is_assumed(); }),
-           names([](const AccountRow& row) { return !row.is_shown && row.certainty == Certainty::unknown; }),
-           names([](const AccountRow& row) { return !row.is_shown && row.certainty != Certainty::unknown; }));
+           names([](const AccountRow& row) { return !row.is_shown; }),
+           names([](const AccountRow& row) { return !row.is_shown && row.certainty == Certainty::unknown; }));
 }
 
 }  // namespace
@@ -153,8 +153,9 @@ QWidget* AccountWindow::makeEditor() {
   keep_button->setToolTip("Writes moescope-tags.toml beside the log, which is read for all logs of its folder");
   for_all->setToolTip("Writes a mapping file into the folder of MoEScope's settings");
   auto* column = plainColumn(box, kSpace8);
-  column->addWidget(scrollOf(editor_), 1);
-  column->addWidget(preview_, 1);
+  constexpr int kOfEditor = 3, kOfPreview = 2;  // parts of the height
+  column->addWidget(scrollOf(editor_), kOfEditor);
+  column->addWidget(preview_, kOfPreview);
   column->addWidget(kept_file_);
   auto* buttons = new QGridLayout;
   buttons->addWidget(leave_out_, 0, 0);
@@ -300,9 +301,10 @@ AccountTable::AccountTable(QWidget* parent) : QTreeWidget(parent) {
   header()->setSectionResizeMode(QHeaderView::ResizeToContents);
   for (const int column : {int{kNames}, int{kValues}, int{kLast}})
     headerItem()->setTextAlignment(column, Qt::AlignRight);
-  // The name has the width that it needs, but at most half of the table, and the reason what the others leave.
+  // The name has the width that it needs, but at most a quarter of the table, and the reason what the others leave.
   setTextElideMode(Qt::ElideMiddle);
-  header()->setSectionResizeMode(kNameColumn, QHeaderView::Interactive);
+  for (const int column : {int{kNameColumn}, int{kUnit}})
+    header()->setSectionResizeMode(column, QHeaderView::Interactive);
   header()->setStretchLastSection(true);
   connect(this, &QTreeWidget::currentItemChanged, this, [this](const QTreeWidgetItem* item) {
     const int row = item ? item->data(kNameColumn, Qt::UserRole).toInt() : -1;
@@ -321,7 +323,7 @@ void AccountTable::addRow(const AccountRow& row) {
   item->setText(kTakenFor, row.is_shown ? QString::fromStdString(row.meaning) : QString("left out"));
   item->setText(kUnit, QString::fromStdString(row.unit));
   item->setText(kBecause, becauseText(row));
-  for (const int column : {int{kNameColumn}, int{kBecause}}) item->setToolTip(column, item->text(column));
+  for (const int column : {int{kNameColumn}, int{kUnit}, int{kBecause}}) item->setToolTip(column, item->text(column));
   for (const int column : {int{kNames}, int{kValues}, int{kLast}}) item->setTextAlignment(column, Qt::AlignRight);
   const Colors& c = colors(palette());
   for (int column = 0; column < kAccountColumns && !row.is_shown; ++column) item->setForeground(column, QColor(c.ink2));
@@ -343,7 +345,10 @@ void AccountTable::showAccount(const ImportAccount& account) {
     item->setText(kBecause, QString::fromStdString(part.reason));
     for (const int column : {int{kNameColumn}, int{kBecause}}) item->setToolTip(column, item->text(column));
   }
-  header()->resizeSection(kNameColumn, std::min(sizeHintForColumn(kNameColumn) + kSpace8, viewport()->width() / 2));
+  // The reason keeps a third of the table: a long unit, such as that of converted values, is elided.
+  const int width = viewport()->width();
+  header()->resizeSection(kNameColumn, std::min(sizeHintForColumn(kNameColumn) + kSpace8, width / 4));
+  header()->resizeSection(kUnit, std::min(sizeHintForColumn(kUnit), width / 8));
 }
 
 bool AccountTable::choose(const std::string& name) {

@@ -332,14 +332,27 @@ AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
 
 namespace {
 
-// True if an unknown name may be that of the training loss.
-bool may_be_loss(const AccountRow& row) {
-  constexpr std::string_view kLosses[] = {"loss", "nll", "cross_entropy", "xent"};
-  constexpr std::string_view kOthers[] = {"val", "test", "aux", "balanc", "z_loss", "moe", "rout", "scale", "time"};
-  const std::string spelled = spelled_alike(row.first);
-  const auto is_in_name = [&](std::string_view word) { return spelled.find(word) != std::string::npos; };
-  return row.certainty == Certainty::unknown && !row.is_list && row.names == 1 && row.highest > 0 &&
-         std::ranges::any_of(kLosses, is_in_name) && std::ranges::none_of(kOthers, is_in_name);
+// A figure about which the account asks if no name of it is known, and words of names that may be it.
+struct AskedFigure {
+  const char *means, *what;
+  std::array<std::string_view, 4> words;
+};
+constexpr std::array<AskedFigure, 3> kAskedFigures = {
+    {{"ce_loss", "training loss", {"loss", "nll", "cross_entropy", "xent"}},
+     {"grad_norm", "gradient norm", {"grad_norm", "gradnorm", "gnorm", "gn"}},
+     {"lr", "learning rate", {"learning_rate", "lr", "lr", "lr"}}}};
+
+// True if an unknown name may be that of the figure. Short words must stand alone: "gn" in "gn_l2".
+bool may_be(const AskedFigure& figure, const AccountRow& row) {
+  constexpr std::string_view kOthers[] = {"val",  "test",  "aux",  "balanc", "z_loss", "moe",
+                                          "rout", "scale", "time", "mult",   "clip"};
+  const std::string name = '_' + spelled_alike(row.first) + '_';
+  const auto is_in_name = [&](std::string_view word) { return name.find(word) != std::string::npos; };
+  const auto is_word = [&](std::string_view word) {
+    return is_in_name(word.size() > 2 ? std::string(word) : '_' + std::string(word) + '_');
+  };
+  return row.certainty == Certainty::unknown && row.question.empty() && !row.is_list && row.names == 1 &&
+         row.highest > 0 && std::ranges::any_of(figure.words, is_word) && std::ranges::none_of(kOthers, is_in_name);
 }
 
 // True if an unknown name may be that of the step: whole numbers that rise from the first to the last value.
@@ -363,9 +376,10 @@ void ask_for_policy(std::vector<AccountRow>& rows) {
 }
 
 // Asks whether the first name that may be a figure is it, if no name of it is known. Returns true if it asks.
-bool ask_for(const char* means, const char* what, bool (*may_be)(const AccountRow&), std::vector<AccountRow>& rows) {
+template <class MayBe>
+bool ask_for(const char* means, const char* what, MayBe may_be_it, std::vector<AccountRow>& rows) {
   if (std::ranges::find(rows, means, &AccountRow::means) != rows.end()) return false;
-  const auto row = std::ranges::find_if(rows, may_be);
+  const auto row = std::ranges::find_if(rows, may_be_it);
   if (row == rows.end()) return false;
   row->means = means;
   row->question = std::string("is this the ") + what + '?';
@@ -392,7 +406,9 @@ ImportAccount AccountBook::account(const char* unit) const {
   }
   std::stable_partition(account.rows.begin(), account.rows.end(), [](const AccountRow& row) { return row.is_shown; });
   if (!ask_for("step", "step", may_be_step, account.rows))
-    ask_for("ce_loss", "training loss", may_be_loss, account.rows);
+    for (const AskedFigure& figure : kAskedFigures)
+      ask_for(
+          figure.means, figure.what, [&](const AccountRow& row) { return may_be(figure, row); }, account.rows);
   ask_for_policy(account.rows);
   return account;
 }

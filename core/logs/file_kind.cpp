@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <set>
 #include <stdexcept>
 
 #include "core/files/folder_walk.h"
@@ -75,7 +77,7 @@ bool holds_event_files(const fs::path& folder) {
 // Looks further into a response, because its text may precede its routing.
 bool holds_routed_experts(const std::string& path, std::string_view bytes) {
   const std::string name = fs::path(path).filename().string();
-  if (begins_like_routed_experts(name, bytes)) return true;
+  if (begins_like_routed_experts(name, bytes) || holds_routed_tensors(path, bytes)) return true;
   const bool more = (bytes.starts_with('{') || bytes.starts_with('[')) && bytes.size() == kLookedAt &&
                     bytes.find("\"step\"") == std::string::npos;
   return more && begins_like_routed_experts(name, beginning(path, kLongResponse));
@@ -116,6 +118,28 @@ bool holds_text_log(const std::string& path, const TagMap& tags) {
   return read_bytes > 0 && holds_printed_steps(std::string_view(bytes).substr(0, read_bytes), tags);
 }
 
+// True if the text is no prose: half of its words have a digit, or half of its lines with digits repeat one before
+// in all but the numbers.
+bool is_data(std::string_view text) {
+  std::size_t words = 0, with_digits = 0, lines = 0, repeated = 0;
+  std::set<std::string> forms;
+  while (!text.empty()) {
+    const std::string_view line = take_until(text, '\n');
+    std::string form;  // the line without its numbers
+    for (std::string_view unread = line; !unread.empty();) {
+      const std::string_view word = take_until(unread, ' ');
+      words += !word.empty();
+      with_digits += std::ranges::any_of(word, is_digit);
+      std::ranges::copy_if(word, std::back_inserter(form), [](char c) { return !is_digit(c); });
+    }
+    if (form.size() == line.size() - std::ranges::count(line, ' ')) continue;
+    ++lines;
+    repeated += !forms.insert(std::move(form)).second;
+  }
+  constexpr std::size_t kFewestLines = 8;
+  return words > 0 && (2 * with_digits >= words || (lines >= kFewestLines && 2 * repeated >= lines));
+}
+
 // Returns why a known form of text is not read: "is YAML, which is not read: ..."; empty: it is another text.
 std::string unread_text(const std::string& path) {
   const std::string bytes = beginning(path), suffix = fs::path(path).extension().string();
@@ -144,7 +168,13 @@ std::string unread_text(const std::string& path) {
            "table with the columns step, layer, expert and count";
   const bool is_list =
       first.starts_with("- ") && second.starts_with("  ") && second.find(": ") != std::string_view::npos;
-  if (suffix != ".yaml" && suffix != ".yml" && trimmed(first, " \r") != "---" && !is_list) return {};
+  if (text.starts_with("wandb: "))
+    return "is what W&B prints, which has the last values only: open the folder of its run, wandb/run-...";
+  const bool is_yaml = suffix == ".yaml" || suffix == ".yml" || trimmed(first, " \r") == "---" || is_list;
+  if (!is_yaml && is_data(bytes))
+    return "has numbers, but no step by a name that is known: if its lines or columns have one, name it \"step\", and "
+           "the counts of experts \"tokens_per_expert\"";
+  if (!is_yaml) return {};
   return "is YAML, which is not read: in Python, json.dump(list(yaml.safe_load_all(open(\"" + printable(path) +
          "\")))[0], open(\"log.json\", \"w\")) writes a list of steps as JSON that is; without [0] for a document of "
          "each "
@@ -284,6 +314,11 @@ FileKind kind_of_folder(const std::string& path) {
 
 Imported import_log(const std::string& path, FileKind kind, const ImportOptions& options) {
   Imported imported = read_log(path, kind, options);
+  if (imported.account.steps.value.empty() && !imported.runs.empty()) {  // of routed experts, which have no names
+    ImportAccount account = numbers_of(*imported.runs[0], {}, options.routed);
+    account.add(std::move(imported.account));
+    imported.account = std::move(account);
+  }
   imported.account.path = path;
   for (const auto& run : imported.runs)
     if (const std::string& program = imported.account.program; !program.empty())
@@ -331,9 +366,15 @@ std::string tensors_text(const std::string& path) {
       names += (i > 0 ? ", '" : "'") + printable(entries[i].name.substr(0, kLongestShownName)) + '\'';
     return names + (entries.size() > kNamedFiles ? ", ..." : "");
   };
-  if (!file.tensors().empty())
+  if (!file.tensors().empty()) {
+    const bool is_model =
+        std::ranges::any_of(file.tensors(), [](const TensorView& tensor) { return tensor.name.ends_with("weight"); });
     return ": holds no run, but " + counted(std::ssize(file.tensors()), "tensor", "tensors") + ": " +
-           names_of(file.tensors());
+           names_of(file.tensors()) +
+           (is_model ? ""
+                     : ". Counts of experts are read under names such as expert_counts, the experts of tokens under "
+                       "topk_ids");
+  }
   if (file.skipped().empty())
     return ": holds neither a run nor a tensor. Plain numbers of Python are not read: save tensors, arrays or JSON";
   return ": holds no run, and nothing that is read: " + names_of(file.skipped()) + ' ' + file.skipped().front().reason;

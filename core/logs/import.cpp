@@ -198,6 +198,12 @@ std::string not_shown_text(const std::set<std::string>& names) {
   return "not shown: " + listed_names(names);
 }
 
+std::string from_1_text(int highest) {
+  return "no value is of expert 0, which is read as one without tokens: if the experts are numbered from 1, "
+         "--experts " +
+         std::to_string(highest) + " states it";
+}
+
 std::string no_known_names(const std::set<std::string>& names) {
   if (names.empty()) return "its steps have no values";
   return "none of its names is known: " + listed_names(names) +
@@ -408,9 +414,9 @@ std::size_t ImportedRun::drop_from(std::int64_t step) {
   return dropped;
 }
 
-ImportAccount ImportedRun::found(const RunInfo& stated) const {
-  const RunInfo& run = info();
-  const StepRange steps = history_->steps();
+ImportAccount numbers_of(const History& history, const RunInfo& stated, const RoutedShape& shape) {
+  const RunInfo& run = history.info();
+  const StepRange steps = history.steps();
   const auto number = [](std::int64_t value, std::int64_t of_log, std::int64_t of_user, const char* option) {
     if (value <= 0) return FoundNumber{};
     std::string source = "from the values of the log";
@@ -420,16 +426,21 @@ ImportAccount ImportedRun::found(const RunInfo& stated) const {
   };
   ImportAccount account;
   account.path = run.source;
-  account.steps = {steps_in_words(steps.first, steps.last) + ", of which " + grouped(history_->count()) +
-                       (history_->count() == 1 ? " is logged" : " are logged"),
+  account.steps = {steps_in_words(steps.first, steps.last) + ", of which " + grouped(history.count()) +
+                       (history.count() == 1 ? " is logged" : " are logged"),
                    {}};
-  const RoutedShape& shape = options_->routed;
   account.layers = number(std::ssize(run.moe_layers), std::ssize(stated.moe_layers), shape.layers, "--layers");
   account.experts = number(run.n_experts, stated.n_experts, shape.experts, "--experts");
-  account.experts.question = question_of_experts(stated.n_experts);
   account.top_k = number(run.top_k, stated.top_k, shape.top_k, "--top-k");
-  account.top_k.question = question_of_top_k();
+  if (run.top_k == 0 && run.n_experts > 0) account.top_k.source = "but needed to judge whether layers have collapsed";
   account.tokens_per_step = number(run.tokens_per_step, stated.tokens_per_step, 0, "");
+  return account;
+}
+
+ImportAccount ImportedRun::found(const RunInfo& stated) const {
+  ImportAccount account = numbers_of(*history_, stated, options_->routed);
+  account.experts.question = question_of_experts(stated.n_experts);
+  account.top_k.question = question_of_top_k();
   for (const std::string& remark : remarks()) account.left_out.push_back({"losses of -1", remark});
   return account;
 }

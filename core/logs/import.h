@@ -143,6 +143,9 @@ class ImportedRun {
   std::deque<std::shared_ptr<const TelemetryFrame>> recent_;  // newest frames that were not dropped
 };
 
+// Returns an account of the numbers of a run only.
+ImportAccount numbers_of(const History& history, const RunInfo& stated, const RoutedShape& shape);
+
 // Appends a marker to the history and passes it to options.on_marker.
 void append_marker(History& history, const ImportOptions& options, const Marker& marker);
 
@@ -159,6 +162,8 @@ std::vector<std::uint32_t> counts_of_ratios(std::span<const float> ratios);
 std::string first_names(std::span<const std::string> names, std::size_t max_count, std::size_t longest);
 // Returns "not shown: epoch, total_flos, ..." for names that the table of names does not have.
 std::string not_shown_text(const std::set<std::string>& names);
+// Returns a question about a log whose experts are numbered up to `highest`, and of which none is expert 0.
+std::string from_1_text(int highest);
 // Returns the reason to refuse a log with steps: "none of its names is known: ...".
 std::string no_known_names(const std::set<std::string>& names);
 

@@ -69,6 +69,12 @@ PartOfRun read_part(const fs::path& file, const ImportOptions& options) {
   if (layer >= 0 && layer <= kLastImportedLayer && is_of_one)
     for (auto& [step, frame] : part.frames)
       for (RouterFrame& router : frame.routers) router.layer = layer;
+  const int step = number_in_file_name(file.filename().string(), "step");
+  if (kind == FileKind::expert_counts && step >= 0 && part.frames.size() == 1) {  // which has none inside
+    auto only = part.frames.extract(part.frames.begin());
+    only.key() = only.mapped().step = step;
+    part.frames.insert(std::move(only));
+  }
   return part;
 }
 
@@ -148,7 +154,7 @@ std::vector<fs::path> part_files(const fs::path& folder) {
   try {
     const FileKind kind = file_kind(parts.front().string());
     const bool is_log = kind == FileKind::training_log || kind == FileKind::text_log || kind == FileKind::load_table ||
-                        kind == FileKind::trainer_state;
+                        kind == FileKind::trainer_state || kind == FileKind::expert_counts;
     const bool is_named_step = numbers_of_part(*first).back() >= 0;
     const bool is_step =
         is_log && is_named_step && fs::file_size(*first) <= kLargestStep && read_part(*first, {}).frames.size() == 1;

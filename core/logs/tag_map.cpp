@@ -270,6 +270,12 @@ Counted counted_by(std::string_view word) {
   return word.empty() ? Counted::other : static_cast<Counted>(found - std::begin(kWords));
 }
 
+std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c | 0x20 : c; });
+  return lower;
+}
+
 std::string spelled_alike(std::string_view name) {
   std::string out;
   bool between = false;

@@ -89,6 +89,8 @@ class TagMap {
   int layer_offset_ = 0;
 };
 
+std::string in_lower_case(std::string_view text);
+
 // What a number counts, by the word before it: "layers" of "layers.3", "blk" of "blk3".
 enum class Counted { layer, expert, step, rank, other };
 Counted counted_by(std::string_view word);  // in lower case

@@ -278,12 +278,14 @@ Imported runs_of_counts(const std::string& path, const std::vector<CountArray>& 
   for (const auto& [stem, group] : groups)
     if (is_wanted(options, stem)) add_run(path, arrays, group, settings, options, groups.size(), imported);
   if (!other_names.empty()) imported.remarks.push_back(not_shown_text(other_names));
-  for (const std::string& name : other_names) {
-    AccountRow& row = imported.account.rows.emplace_back();
-    row.name = row.first = name;
-    row.names = 1;
-    row.reason = "no counts of experts, by its name";
+  AccountBook other_book;
+  for (const CountArray& array : arrays) {
+    if (!other_names.contains(array.name)) continue;
+    const AccountBook::Name name = other_book.add(array.name, nullptr, 0);
+    AccountBook::take(name, -1, array.values());
+    AccountBook::leave_out(name, "no counts of experts, by its name");
   }
+  imported.account.add(other_book.account("array"));
   imported.lines = arrays.size();
   return imported;
 }

@@ -38,10 +38,8 @@ std::vector<NamePart> name_parts(std::string_view name) {
       part.begins_word = i < name.size() && std::isalpha(static_cast<unsigned char>(name[i]));
       parts.push_back(part);
     } else if (std::isalpha(static_cast<unsigned char>(name[i]))) {
-      std::string word;
-      for (; i < name.size() && std::isalpha(static_cast<unsigned char>(name[i])); ++i)
-        word += static_cast<char>(std::tolower(static_cast<unsigned char>(name[i])));
-      parts.push_back({word});
+      while (i < name.size() && std::isalpha(static_cast<unsigned char>(name[i]))) ++i;
+      parts.push_back({in_lower_case(name.substr(begin, i - begin))});
     } else {
       ++i;
     }
@@ -113,7 +111,12 @@ CountName count_name(std::string_view name, std::string_view file_stem) {
     return counted_by(word) < Counted::rank || word == "per" || word == "by";
   });
   const std::set<std::string>& subject = says_nothing ? with_file : name_words;
-  found.counts = counts_something(subject) && is_about_experts(with_file);
+  const auto is_of_token = [&](const NamePart& part) {  // "tokens.5.experts" are the experts of a token
+    return part.is_key && is_one_of((&part)[-1].word, {"token", "tokens", "position", "positions"});
+  };
+  const bool are_ids = !parts.empty() && is_one_of(parts.back().word, {"expert", "experts"}) &&
+                       std::any_of(parts.begin() + 1, parts.end(), is_of_token);
+  found.counts = counts_something(subject) && is_about_experts(with_file) && !are_ids;
   found.is_logits = has_any(subject, {"logits", "logit"}) && has_any(with_file, {"router", "gate", "routing", "moe"});
   found.by_layer = has_any(subject, {"layer", "layers", "logical", "physical"});
   return found;

@@ -78,16 +78,19 @@ void ExpertCounts::add_to(std::uint32_t& sum, double count, const std::string& p
 
 void ExpertCounts::add(std::int64_t step, int layer, std::span<const double> counts_E, const std::string& place) {
   std::vector<std::uint32_t>& counts = counts_at(step, layer, counts_E.size());
+  has_expert_0_ = true;
   for (std::size_t e = 0; e < counts_E.size(); ++e)
     add_to(counts[e], counts_E[e], fmt::format("{}, expert {},", place, e));
 }
 
 void ExpertCounts::add_one(std::int64_t step, int layer, int expert, double count, const std::string& place) {
   const std::size_t e = expert;
+  has_expert_0_ = has_expert_0_ || expert == 0;
   add_to(counts_at(step, layer, e + 1)[e], count, place);
 }
 
 void ExpertCounts::expect_experts(int experts) {
+  stated_experts_ = experts;
   experts_ = std::max(experts_, experts);
 }
 
@@ -144,7 +147,11 @@ int ExpertCounts::top_k_of(const RoutedShape& stated, std::vector<std::string>& 
 bool ExpertCounts::build(RunInfo info, const ImportOptions& options, AccountRow row, Imported& imported) {
   std::vector<std::string> remarks;
   const std::set<int> layers_with_tokens = drop_empty(remarks);
-  experts_ = std::max(experts_, options.routed.experts);
+  const bool are_from_1 = !has_expert_0_ && std::max(stated_experts_, options.routed.experts) == experts_ - 1;
+  if (are_from_1)
+    for (auto& [step, layers] : steps_)
+      for (auto& [layer, counts] : layers) counts.erase(counts.begin());
+  experts_ = std::max(experts_ - (are_from_1 ? 1 : 0), options.routed.experts);
   info.top_k = top_k_of(options.routed, remarks);
   info.n_experts = experts_;
   info.moe_layers.assign(layers_with_tokens.begin(), layers_with_tokens.end());
@@ -183,6 +190,7 @@ bool ExpertCounts::build(RunInfo info, const ImportOptions& options, AccountRow 
   row.first_step = run.history()->steps().first;
   row.last_step = run.history()->steps().last;
   ImportAccount account = run.found();
+  if (!has_expert_0_ && !are_from_1) imported.remarks.push_back(account.experts.question = from_1_text(experts_ - 1));
   account.rows.push_back(std::move(row));
   if (imported.runs.empty())
     imported.account = std::move(account);

@@ -46,8 +46,9 @@ class ExpertCounts {
   std::map<std::int64_t, Layers> steps_;
   std::size_t bytes_ = 0;
   std::int64_t values_ = 0;
-  double lowest_ = kNoValue, highest_ = kNoValue;  // of the counts
-  int experts_ = 0, top_k_ = 0;                    // top_k_: 0 if the file does not have it
+  double lowest_ = kNoValue, highest_ = kNoValue;     // of the counts
+  int experts_ = 0, top_k_ = 0, stated_experts_ = 0;  // top_k_: 0 if the file does not have it
+  bool has_expert_0_ = false;
 };
 
 std::int64_t sum_of(std::span<const std::uint32_t> counts_E);

@@ -28,6 +28,7 @@
 #include "core/logs/lines/printed_number.h"
 #include "core/logs/part_files.h"
 #include "core/logs/runs/log_record.h"
+#include "core/logs/table/table_cells.h"
 #include "core/logs/table/table_form.h"
 
 namespace moescope {
@@ -174,19 +175,22 @@ std::optional<CountJson> counts_of_json(const std::string& path) {
 }
 
 std::vector<std::string_view> cells_of(std::string_view line) {
-  constexpr std::string_view kBetween = ",;\t \r";
+  const std::string_view between = line.find_first_of(",;\t") == line.npos ? " \r" : ",;\t\r";
   std::vector<std::string_view> cells;
-  for (std::size_t at = line.find_first_not_of(kBetween); at != line.npos; at = line.find_first_not_of(kBetween, at)) {
-    cells.push_back(line.substr(at, line.find_first_of(kBetween, at) - at));
-    at += cells.back().size();
+  for (std::size_t at = line.find_first_not_of(between); at != line.npos; at = line.find_first_not_of(between, at)) {
+    const std::string_view cell = line.substr(at, line.find_first_of(between, at) - at);
+    cells.push_back(trimmed(cell, " \""));
+    at += cell.size();
   }
   return cells;
 }
 
-// True if the columns are experts in their order: expert_0, expert_1, ...
+// True if the columns are experts in their order: expert_0, expert_1, ..., or from 1 on.
 bool are_experts(std::span<const std::string_view> names) {
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (!std::cmp_equal(count_name(names[i], "").expert, i)) return false;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const int expert = count_name(names[i], "").expert, first = count_name(names[0], "").expert;
+    if (first < 0 || first > 1 || !std::cmp_equal(expert - first, i)) return false;
+  }
   return names.size() > 1;
 }
 
@@ -212,12 +216,12 @@ std::vector<CountArray> counts_of_table(const std::string& path, std::string_vie
     const std::vector<std::string_view> cells = cells_of(take_until(unread, '\n'));
     if (cells.empty()) continue;
     std::vector<double> row;
-    for (const std::string_view cell : cells)
+    for (const std::string_view cell : std::span(cells).subspan(first_expert))
       if (const auto number = printed_number(cell)) row.push_back(*number);
-    if (row.size() != first.size()) return {};
-    if (has_layers) row.erase(row.begin());
+    if (cells.size() != first.size() || row.size() + first_expert != first.size()) return {};
     all.insert(all.end(), row.begin(), row.end());
-    rows.push_back({"layer." + std::string(cells[0]) + ".expert_counts", {row.size()}, [row] { return row; }});
+    const std::int64_t layer = has_layers ? number_in_name(cells[0], kLastImportedLayer, "layer") : 0;
+    rows.push_back({fmt::format("layer.{}.expert_counts", layer), {row.size()}, [row] { return row; }});
   }
   if (has_layers) return rows;
   return {{has_header ? "expert_counts" : unnamed.name, {rows.size(), first.size()}, [all] { return all; }}};

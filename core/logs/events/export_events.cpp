@@ -13,6 +13,7 @@
 #include "core/files/folder_walk.h"
 #include "core/frame/metrics.h"
 #include "core/logs/events/event_records.h"
+#include "core/logs/tag_map.h"
 #include "tensorboard.pb.h"
 
 namespace moescope {
@@ -63,11 +64,6 @@ std::string in(const std::string& folder, const std::string& name) {
 
 bool is_export(std::string_view name) {
   return name.starts_with(kOwnBeginning) && name.ends_with(kOwnEnding);
-}
-
-std::string in_lower_case(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
 }
 
 }  // namespace

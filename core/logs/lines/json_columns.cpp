@@ -44,9 +44,10 @@ std::optional<int> place_of_step(std::string_view name) {
 
 }  // namespace
 
-bool names_a_step(std::string_view json) {
+bool names_a_step(std::string_view written) {
   constexpr std::array<std::string_view, 5> kNames = {"step\":", "step\" :", "current_steps\"", "iteration\"",
                                                       "iter\""};
+  const std::string json = in_lower_case(written);
   return std::ranges::any_of(kNames, [&](std::string_view name) { return json.find(name) != std::string_view::npos; });
 }
 
@@ -104,14 +105,22 @@ bool JsonColumns::add_columns(const std::string& path, const JsonFields& object)
     if (is_new || is_only) rows_.push_back({step, {}});
     rows.push_back(is_only ? rows_.size() - 1 : row->second);
   }
-  for (const JsonFields::Field& field : object) {
-    const std::vector<JsonValue> column = entries_of(field.value);
-    if (&field == step_field || column.size() != rows.size()) continue;
-    const bool is_value = !path.empty() && std::ranges::find(kValues, field.key) != kValues.end();
-    const std::string& name =
-        names_.emplace_back(is_value || path.empty() ? path : path + '/').append(is_value ? "" : field.key);
-    for (std::size_t i = 0; i < rows.size(); ++i) rows_[rows[i]].values.push_back({name, column[i]});
-  }
+  const auto add_fields = [&](const auto& self, const std::string& outer, const JsonFields& fields, int depth) -> void {
+    for (const JsonFields::Field& field : fields) {
+      const std::vector<JsonValue> column = entries_of(field.value);
+      const bool is_value = !outer.empty() && std::ranges::find(kValues, field.key) != kValues.end();
+      if (field.key == step_field->key) continue;
+      const std::string& name =
+          names_.emplace_back(is_value || outer.empty() ? outer : outer + '/').append(is_value ? "" : field.key);
+      if (field.value.is_object() && column.size() != rows.size() && depth < kDeepestColumns)
+        self(self, name, fields_of(field.value, ""), depth + 1);
+      else if (column.size() == rows.size())
+        for (std::size_t i = 0; i < rows.size(); ++i) rows_[rows[i]].values.push_back({name, column[i]});
+      else if (field.value.is_array() && !column.empty() && !rows.empty())  // of other steps: its reader says so
+        rows_[rows.front()].values.push_back({name, field.value});
+    }
+  };
+  add_fields(add_fields, path, object, 0);
   if (is_only) return true;
   std::ranges::stable_sort(rows_, {}, [](const Row& row) { return row.step; });
   for (std::size_t i = 0; i < rows_.size(); ++i) row_of_step_[rows_[i].step.value_or(0)] = i;

@@ -15,6 +15,12 @@ namespace {
 
 constexpr std::size_t kLongestSettings = std::size_t{1} << 20, kMaxLinesOfObject = 10000;
 
+// True for a printed line that names experts and has several digits.
+bool speaks_of_loads(std::string_view line) {
+  constexpr std::ptrdiff_t kDigits = 3;
+  return line.find("xpert") != line.npos && std::ranges::count_if(line, is_digit) >= kDigits;
+}
+
 }  // namespace
 
 // Calls `take`, and counts the first object of a line that cannot be read.
@@ -53,11 +59,15 @@ void LogReader::read_text(std::string_view line) {
     }
     form_ = Form::text;
   };
+  bool is_read = false;
   lines_of_text_ += text_.read(line, [&](LogRecord& record) {
+    is_read = true;
     found();
     record.place = lines_;
     read([&] { runs_.take(record); });
   });
+  if (form_ == Form::text && !is_read && !text_.waits() && speaks_of_loads(line) && unread_loads_++ == 0)
+    first_unread_ = lines_;
   const auto saved = form_ == Form::text ? saved_checkpoint(line) : std::nullopt;
   if (!saved || runs_.runs().empty()) return;
   // Every rank, and the begin and the end of saving, may have a line.
@@ -108,6 +118,7 @@ void LogReader::refuse_line(std::string reason) {
 }
 
 Imported LogReader::finish() {
+  if (text_.waits()) read_text("");
   Imported imported = runs_.finish(lines_);
   imported.remarks = remarks();
   imported.account = account();
@@ -120,6 +131,10 @@ ImportAccount LogReader::account() const {
   if (text_.of_other_ranks() > 0)
     account.left_out.push_back(
         {counted(text_.of_other_ranks(), "line", "lines"), "of other ranks than the one whose values are read"});
+  if (unread_loads_ > 0)
+    account.left_out.push_back(
+        {counted(unread_loads_, "line", "lines"),
+         "speak of experts in a form that is not read, the first: line " + std::to_string(first_unread_)});
   return account;
 }
 

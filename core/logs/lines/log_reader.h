@@ -63,8 +63,9 @@ class LogReader {
   enum class Form { unknown, json, text } form_ = Form::unknown;
   std::int64_t lines_ = 0, lines_of_text_ = 0;  // all lines; lines of printed text that have figures of a step
   std::int64_t last_bad_line_ = 0;
-  std::string object_;           // lines of an indented object
-  std::string last_checkpoint_;  // its name, or the number of lines with figures before it
+  std::int64_t unread_loads_ = 0, first_unread_ = 0;  // printed lines with experts of which nothing is read; the first
+  std::string object_;                                // lines of an indented object
+  std::string last_checkpoint_;                       // its name, or the number of lines with figures before it
   std::size_t object_lines_ = 0;
 };
 

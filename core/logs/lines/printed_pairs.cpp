@@ -43,6 +43,11 @@ std::vector<std::string> parts_of(std::string_view text) {
   return parts;
 }
 
+bool is_throughput(std::string_view unit) {
+  constexpr std::array<std::string_view, 4> kUnits = {"tok/s", "tokens/s", "tok/sec", "tokens/sec"};
+  return std::ranges::find(kUnits, trimmed(unit, kBlank)) != kUnits.end();
+}
+
 // Adds the names and numbers in "loss:2.5", "loss 2.5" or "loss=2.5 lr=0.1".
 void add_pairs(std::string_view part, std::vector<PrintedPair>& pairs) {
   const auto add = [&](std::string_view name, std::string_view number) {
@@ -56,6 +61,9 @@ void add_pairs(std::string_view part, std::vector<PrintedPair>& pairs) {
     if (!name.empty() && name.size() <= kLongestFigure)
       pairs.push_back({std::string(name), std::string(number), {}, {}});
   };
+  if (const std::size_t length = number_length(part), unit = part.find_first_not_of(' ', length);
+      length > 0 && unit < part.size() && is_throughput(part.substr(unit)))
+    return add("tokens/s", part.substr(0, length));
   const bool has_sign = part.find_first_of(":=") != std::string_view::npos;
   std::size_t begin = 0;
   for (std::size_t at = part.find_first_of(has_sign ? ":=" : " ");
@@ -109,16 +117,18 @@ std::string name_before(std::string_view text) {
 // Reads values that are numbered from 0 on: "0:12.5% 1:11.3% 2:9%", "e0=12 e1=11 e2=9", "[0] 12 [1] 11 [2] 9". Returns
 // the length of the text; 0: there are not three of them.
 std::size_t take_numbered(std::string_view text, NamedValue& value) {
-  constexpr std::size_t kLongestLabel = 12;
+  constexpr std::size_t kLongestLabel = 12, kLongestUnit = 40;  // "tokens (12.5 %)"
   std::size_t at = 0, end = 0;
   for (std::size_t index = 0;; ++index) {
     const std::string_view label = text.substr(at, kLongestLabel);
     const std::string_view word = label.substr(0, label.find_first_of("0123456789"));
     const std::size_t digit = at + word.size();
     const std::string_view number = digits_at(text.substr(digit));
-    if (number != std::to_string(index) || (word.ends_with(' ') && is_letter(word.front()))) break;
     const std::string_view name = trimmed(word, " [(#_");
-    if (!name.empty() && counted_by(spelled_alike(name)) != Counted::expert) break;
+    const bool is_of_expert = !name.empty() && counted_by(spelled_alike(name)) == Counted::expert;
+    if (index == 0 && number == "1" && is_of_expert) index = 1;  // experts that are numbered from 1
+    if (number != std::to_string(index) || (word.ends_with(' ') && is_letter(word.front()) && !is_of_expert)) break;
+    if (!name.empty() && !is_of_expert) break;
     const std::size_t sign = digit + number.size(), begin = text.find_first_not_of("])=: ", sign);
     if (begin == text.npos || text.substr(sign, begin - sign).find_first_not_of(' ') == text.npos) break;
     const std::string_view token = text.substr(begin, text.find_first_of(" \t,|;)", begin) - begin);
@@ -128,9 +138,19 @@ std::size_t take_numbered(std::string_view text, NamedValue& value) {
     value.in_percent = token.ends_with('%');
     end = begin + token.size();
     at = std::min(text.find_first_not_of(" \t,|;)", end), text.size());
+    if (const std::size_t next = name.size() > 1 ? text.find(word, end) : text.npos; next < end + kLongestUnit)
+      at = next;
   }
   value.is_list = value.numbers.size() > 2;
   return value.is_list ? end : 0;
+}
+
+// Returns the numbers in "614,480,702" as a list "[614,480,702]"; empty if the text does not begin with one.
+std::string quoted_list(std::string_view text) {
+  const std::string_view inner = text.substr(1, text.find('"', 1) - 1);
+  const std::string list = '[' + std::string(inner) + ']';
+  return text.starts_with('"') && std::ranges::count(inner, ',') > 1 && list_end(list) == list.size() ? list
+                                                                                                      : std::string();
 }
 
 // Removes the lists of several numbers and the dicts from the text and adds them to `pairs`, under the name before
@@ -143,6 +163,14 @@ std::string take_lists(std::string_view text, std::vector<PrintedPair>& pairs) {
       if (std::string name = name_before(outside); !name.empty() && dict->size > 2)
         pairs.push_back({std::move(name), {}, {}, dict->json});
       i += dict->size - 1;
+      outside += kBetweenParts;
+      continue;
+    }
+    if (const std::string list = i > 0 && text[i - 1] == '=' ? quoted_list(text.substr(i)) : ""; !list.empty()) {
+      NamedValue value;
+      set_value(list, value);
+      pairs.push_back({name_before(outside), list, std::move(value), {}});
+      i += list.size() - 1;
       outside += kBetweenParts;
       continue;
     }
@@ -234,8 +262,7 @@ std::vector<PrintedPair> pairs_of(std::string_view unread) {
 std::vector<PrintedPair> pairs_of_layer(std::string_view whole_line) {
   constexpr std::array<std::string_view, 5> kWords = {"layer ", "layer_", "block ", "block_", "moe layer "};
   const std::string_view line = whole_line.substr(whole_line.starts_with('[') ? 1 : 0);
-  std::string beginning(line.substr(0, kWords.back().size()));
-  std::ranges::transform(beginning, beginning.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c | 0x20 : c; });
+  const std::string beginning = in_lower_case(line.substr(0, kWords.back().size()));
   const auto word = std::ranges::find_if(kWords, [&](std::string_view text) { return beginning.starts_with(text); });
   const std::string_view digits = word == kWords.end() ? std::string_view() : digits_at(line.substr(word->size()));
   const std::string_view behind = digits.empty() ? std::string_view() : line.substr(word->size() + digits.size());

@@ -28,11 +28,17 @@ double epoch_in(std::string_view line) {
   return epoch;
 }
 
-// Removes codes for colours of a terminal: ESC [ ... letter.
+// Removes codes for colours of a terminal, ESC [ ... letter, and the blocks of bars; lines of tables become "|".
 std::string without_colours(std::string_view line) {
   std::string out;
   out.reserve(line.size());
   for (std::size_t i = 0; i < line.size(); ++i) {
+    const std::string_view mark = line[i] == '\xe2' ? line.substr(i, 3) : std::string_view();
+    if (mark == "\u2502" || mark == "\u2503" || mark.starts_with("\xe2\x96")) {
+      out += mark.starts_with("\xe2\x96") ? "" : "|";
+      i += 2;
+      continue;
+    }
     if (line[i] != '\x1b') {
       out += line[i];
       continue;
@@ -201,8 +207,7 @@ bool is_of_logger(std::string_view name) {
 }
 
 MeasuredOn text_of_line(std::string_view line, const StepPlace& place) {
-  std::string before(line.substr(0, place.begin));
-  std::transform(before.begin(), before.end(), before.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string before = in_lower_case(line.substr(0, place.begin));
   const std::size_t last = before.find_last_of("abcdefghijklmnopqrstuvwxyz") + 1;
   const std::size_t space = std::string_view(before).substr(0, last).find_last_not_of("abcdefghijklmnopqrstuvwxyz") + 1;
   const std::string word = before.substr(space, last - space);  // "Test step: 10"
@@ -211,6 +216,21 @@ MeasuredOn text_of_line(std::string_view line, const StepPlace& place) {
   const bool validates = has(before, "valid") || has(before, "[val]") || has(before, "eval") ||
                          has(before, "saving dict");  // of TensorFlow's evaluation
   return validates ? MeasuredOn::validation : MeasuredOn::training;
+}
+
+// True for a name of values that follow in the next lines: "layer 1 load:", "expert_load=".
+bool ends_in_name(std::string_view line) {
+  return line.ends_with(':') || (line.ends_with('=') && line.size() > 1 && is_letter(line[line.size() - 2]));
+}
+
+// True for "Expert 3: 12.5 %", of which the lines of the other experts follow.
+bool begins_with_expert(std::string_view line) {
+  constexpr std::size_t kLongestWord = 8;
+  const std::size_t digits = std::min(line.find_first_of("0123456789"), line.size());
+  const std::string_view word = trimmed(line.substr(0, digits), " _[#"),
+                         sign = line.substr(digits).substr(digits_at(line.substr(digits)).size());
+  return digits < line.size() && word.size() > 1 && word.size() < kLongestWord &&
+         counted_by(in_lower_case(word)) == Counted::expert && sign.find_first_of(":=|") < 3;
 }
 
 }  // namespace
@@ -430,6 +450,7 @@ bool TextLogReader::read_value_of_step(std::string_view piece, bool is_indented,
 
 bool TextLogReader::read_piece(std::string_view piece, const Takers& take) {
   if (piece.size() > kLongestPiece) return false;
+  if (has(piece, "\u2502") || has(piece, "\u2503")) return read_piece(without_colours(piece), take);
   const bool may_be = has(piece, "tep") || has(piece, "ter") || has(piece, "TEP") || has(piece, "TER") ||
                       has(piece, "pdate") || may_have_printed_step(piece, runs_->context().tags.printed_steps());
   if (may_be || has(piece, "{")) {
@@ -443,7 +464,8 @@ bool TextLogReader::read_piece(std::string_view piece, const Takers& take) {
   const bool has_columns = is_bare_ && has(piece, "  ") && piece.find_first_of("0123456789") != std::string_view::npos;
   const bool has_pairs = has_columns || piece.find_first_of("=:[|") != std::string_view::npos;
   const bool is_indented = std::string_view(" \t-*|").find(piece.front()) != std::string_view::npos;
-  const bool may_be_loads = has(piece, "[") || has(piece, "0:") || has(piece, "0=");
+  const bool may_be_loads =
+      has(piece, "[") || has(piece, "0:") || has(piece, "0=") || has(piece, " 1:") || has(piece, "1=");
   if (has_pairs && (below_ == Below::loads ? may_be_loads : is_indented || is_bare_))
     return read_value_of_step(piece, is_indented, take);
   const bool is_end = below_ != Below::loads && has_values_below_ && !is_indented;
@@ -477,16 +499,19 @@ bool TextLogReader::wraps_text(std::string_view line) const {
 bool TextLogReader::read(std::string_view line, const Takers& take) {
   const std::size_t first = std::min(line.find_first_not_of(kBlank), line.size());
   const bool is_list_below = std::string_view("[]-.0123456789").find(line.substr(first, 1)) != std::string_view::npos;
-  bool is_below = is_list_below && (!list_.ends_with(':') || line.substr(first).starts_with('['));
+  bool is_below = is_list_below && (!ends_in_name(list_) || line.substr(first).starts_with('['));
   if (ends_in_dict(list_)) is_below = first > 0 || line.starts_with('}');
+  const bool is_of_expert = !open_step_.empty() && begins_with_expert(line.substr(first));
+  is_below = is_below || (is_of_expert && (is_of_expert_ || list_.ends_with(':')));
   const bool goes_on = !list_.empty() && first < line.size() && list_.size() + line.size() < kLongestPiece && is_below;
   const std::string before = std::exchange(list_, {});
   const bool found = !before.empty() && !goes_on && read_line(before, take);
   const std::string joined = goes_on ? before + ' ' + std::string(line) : std::string();
   const std::string_view whole = goes_on ? std::string_view(joined) : line;
-  const bool ends_in_name = !open_step_.empty() && trimmed(whole).ends_with(':');
-  if (!ends_in_name && !ends_in_list(whole) && !ends_in_dict(whole)) return read_line(whole, take) || found;
-  list_ = ends_in_name ? whole.substr(0, whole.rfind(':') + 1) : whole;
+  is_of_expert_ = is_of_expert;
+  const bool is_name = !open_step_.empty() && ends_in_name(trimmed(whole));
+  if (!is_name && !is_of_expert && !ends_in_list(whole) && !ends_in_dict(whole)) return read_line(whole, take) || found;
+  list_ = is_name ? trimmed(whole) : whole;
   return found;
 }
 

@@ -48,6 +48,7 @@ class TextLogReader {
   bool is_of_trainer() const { return is_of_trainer_; }              // dicts with an epoch and no step
   std::int64_t of_other_ranks() const { return of_other_ranks_; }
   bool is_numbered() const { return !epochs_.empty(); }
+  bool waits() const { return !list_.empty(); }  // the next line may belong to the last one
 
  private:
   struct DictKeys {
@@ -80,6 +81,7 @@ class TextLogReader {
   std::int64_t epoch_ = -1, epochs_between_ = 1;  // the last epoch that is a step, and its distance from the one before
   std::vector<double> epochs_;                    // epochs of the numbered dicts
   std::string list_;                              // lines of a list that goes on in the next one
+  bool is_of_expert_ = false;                     // the list ends with a line of an expert
   std::string open_step_;  // step of the last line with one, to which values of the next lines belong; else empty
   bool has_values_below_ = false;  // such a line was read
   bool is_bare_ = false;           // the line of the step has nothing else, so that lines below need no indent

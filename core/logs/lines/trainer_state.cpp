@@ -81,7 +81,7 @@ JsonHistory json_history(std::string_view bytes) {
   try {
     state = parsed_state(bytes, parser);
     const auto steps = steps_of_state(*state);
-    const std::string first = steps && steps->size() > 0 ? simdjson::minify(*steps->begin()) : std::string();
+    const std::string first = in_lower_case(steps && steps->size() > 0 ? simdjson::minify(*steps->begin()) : "");
     const bool are_steps = names_a_step(first) && (has(first, "loss\"") || has(first, "tokens_per_expert\""));
     if (are_steps)  // else a list of a step, if the object has one
       return std::ranges::any_of(*state, is_step_field) ? JsonHistory::none : JsonHistory::steps;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -20,6 +21,7 @@
 #include "core/files/text/json_line.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
+#include "core/logs/dumps/count_names.h"
 #include "core/logs/routing/routed_shape.h"
 #include "core/logs/routing/routed_tokens.h"
 #include "core/logs/routing/trace_shift.h"
@@ -34,8 +36,8 @@ constexpr std::size_t kMaxIds = std::size_t{1} << 30, kMaxChosen = 1024;
 constexpr int kDeepest = 16;
 
 // Other names of arrays of chosen experts, whose axes have no agreed order.
-constexpr std::string_view kOtherNames[] = {"topk_ids",   "topk_indices",   "topk_experts",  "selected_experts",
-                                            "expert_ids", "expert_indices", "chosen_experts"};
+constexpr std::string_view kOtherNames[] = {"topk_ids",   "topk_indices",   "topk_experts",   "selected_experts",
+                                            "expert_ids", "expert_indices", "chosen_experts", "topk_idx"};
 
 bool is_named_routing(std::string_view name) {
   return name.find(kRoutedExperts) != std::string_view::npos ||
@@ -302,11 +304,47 @@ void order_axes(const std::string& path, const TensorView& tensor, std::size_t l
   std::swap(shape[0], shape[1]);
 }
 
+// Takes arrays [tokens, K] whose names have the layer as one array [tokens, layers, K], in which layers without an
+// array are zeros. Returns false if they are none.
+bool take_layers(const std::vector<const TensorView*>& tensors, Responses& responses) {
+  std::map<int, const TensorView*> layers;
+  for (const TensorView* tensor : tensors) {
+    const int layer = count_name(tensor->name, "").layer;
+    if (layer < 0 || layer > kLastImportedLayer || tensor->shape.size() != 2 ||
+        tensor->shape != tensors.front()->shape || !layers.emplace(layer, tensor).second)
+      return false;
+  }
+  if (layers.size() < 2) return false;
+  const std::size_t tokens = tensors.front()->shape[0], top_k = tensors.front()->shape[1];
+  const std::size_t layer_count = layers.rbegin()->first + 1;
+  if (tokens * top_k * layer_count > kMaxIds) throw Unreadable("more than a billion values");
+  std::vector<int> by_token(tokens * layer_count * top_k);
+  for (const auto& [layer, tensor] : layers) {
+    const std::vector<int> ids = ids_of(*tensor);
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      by_token[(i / top_k * layer_count + layer) * top_k + i % top_k] = ids[i];
+  }
+  responses.take({tokens, layer_count, top_k}, std::move(by_token));
+  return true;
+}
+
+bool is_routing(const TensorView& tensor) {
+  return is_named_routing(tensor.name) && is_integer(tensor.dtype);
+}
+
 void take_tensors(const std::string& path, const ImportOptions& options, Responses& responses, Imported& imported) {
   const TensorFile file = open_tensors(path);
   const bool has_order = std::filesystem::path(path).filename().string().find(kRoutedExperts) != std::string::npos;
   const auto is_named = [](const TensorView& tensor) { return is_named_routing(tensor.name); };
   const bool by_name = std::ranges::any_of(file.tensors(), is_named);  // other tensors are positions, masks, ...
+  std::vector<const TensorView*> named;
+  for (const TensorView& tensor : file.tensors())
+    if (is_routing(tensor)) named.push_back(&tensor);
+  try {
+    if (take_layers(named, responses)) return void(imported.lines += std::ssize(named));
+  } catch (const Unreadable& unreadable) {
+    return imported.bad.add(1, unreadable.what());
+  }
   for (const TensorView& tensor : file.tensors()) {
     ++imported.lines;
     const std::size_t min_dimensions = is_named(tensor) ? 1 : 3;
@@ -323,17 +361,6 @@ void take_tensors(const std::string& path, const ImportOptions& options, Respons
       imported.bad.add(imported.lines, tensor.name + ": " + unreadable.what());
     }
   }
-}
-
-// Searches the header of safetensors, which may also have expert weights, for "routed_experts":{"dtype":"I64", ...
-bool has_integers_of_that_name(std::string_view header) {
-  constexpr std::size_t kNear = 48;  // bytes, including blanks
-  const std::size_t name = header.find("\"routed_experts\"");
-  if (name == std::string_view::npos) return false;
-  std::string entry(header.substr(name, kNear));
-  std::erase(entry, ' ');
-  return entry.starts_with("\"routed_experts\":{\"dtype\":\"I") ||
-         entry.starts_with("\"routed_experts\":{\"dtype\":\"U");
 }
 
 }  // namespace
@@ -361,14 +388,25 @@ Imported import_routed_experts(const std::string& path, const ImportOptions& opt
   return imported;
 }
 
+bool holds_routed_tensors(const std::string& path, std::string_view bytes) {
+  constexpr std::size_t kMaxDimensions = 4;
+  if (!begins_like_zip(bytes) && !begins_like_pickle(bytes) && !path.ends_with(".safetensors")) return false;
+  try {
+    const TensorFile file = open_tensors(path);
+    return std::ranges::any_of(file.tensors(), [](const TensorView& tensor) {
+      return is_routing(tensor) && tensor.shape.size() > 1 && tensor.shape.size() <= kMaxDimensions;
+    });
+  } catch (const std::runtime_error&) {  // its own reader says what is wrong
+    return false;
+  }
+}
+
 bool begins_like_routed_experts(std::string_view file_name, std::string_view bytes) {
   const bool named = file_name.find(kRoutedExperts) != std::string_view::npos;
   if (bytes.starts_with('{') || bytes.starts_with('['))
     return named || bytes.find("\"routed_experts\"") != std::string_view::npos;
   const bool is_named = is_named_routing(file_name);
-  if (begins_like_zip(bytes)) return is_named || bytes.find("routed_experts.npy") != std::string_view::npos;
-  if (begins_like_pickle(bytes)) return is_named;
-  if (file_name.ends_with(".safetensors")) return is_named || has_integers_of_that_name(bytes);
+  if (begins_like_zip(bytes) || begins_like_pickle(bytes) || file_name.ends_with(".safetensors")) return is_named;
   if (!begins_like_npy(bytes)) return false;
   try {
     const NpyHeader header = npy_header(bytes);

@@ -8,7 +8,7 @@
 //   verl     an integer tensor [sequences, tokens, layers, K] in .pt, .safetensors or .npy; if a file has several
 //            tensors, those with "routed_experts" in their names
 //   others   integer arrays under names such as topk_ids, or of three axes: --layers tells which axis is that of the
-//            layers, [tokens, layers, K] or [layers, tokens, K]
+//            layers, [tokens, layers, K] or [layers, tokens, K]; arrays [tokens, K] whose names have the layer
 //
 // JSON may be a response, a list of responses, or one response per line; "routed_experts" may be at any depth, also as
 // nested lists. A sequence becomes a step. Layers count from 0, and dense layers are zeros in the file. If all K
@@ -30,8 +30,11 @@ namespace moescope {
 // if several shapes are possible and options.routed does not decide.
 Imported import_routed_experts(const std::string& path, const ImportOptions& options = {});
 
-// Recognises a file by its first bytes: JSON with the key "routed_experts", a NumPy array of integers with three or
-// four dimensions, or a zip archive or safetensors with a tensor of that name. If the name of the file contains
+// True if a file of tensors has integers under a name of routed experts.
+bool holds_routed_tensors(const std::string& path, std::string_view bytes);
+
+// Recognises a file by its first bytes: JSON with the key "routed_experts", or a NumPy array of integers with three or
+// four dimensions. If the name of the file contains
 // "routed_experts" or another name of them, any JSON ("routed_experts" alone), file of torch.save, zip archive or
 // safetensors, or a NumPy array of integers with one to four dimensions.
 bool begins_like_routed_experts(std::string_view file_name, std::string_view bytes);

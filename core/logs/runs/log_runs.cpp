@@ -183,7 +183,8 @@ ImportAccount LogRuns::account() const {
   const auto opened = std::ranges::find_if(runs_, [](const RunBuilder& run) { return run.imported() != nullptr; });
   if (opened != runs_.end()) {
     account = opened->imported()->found(opened->stated.info);
-    if (account.experts.question.empty()) account.experts.question = opened->question_of_ranks();
+    for (const std::string& question : {opened->question_of_ranks(), opened->question_of_first_expert()})
+      if (account.experts.question.empty()) account.experts.question = question;
   }
   account.path = log_.source;
   account.add(log_.book.account(log_.bad.unit()));

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "core/config/run_settings.h"
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
@@ -182,17 +183,28 @@ std::int64_t RunBuilder::step_of(const LogRecord& record) {
   throw Unreadable("no " + differs->second.name + ", and " + best_name->name + " differs from it in other lines");
 }
 
-// Takes the settings that stand beside the values of the first step, as Ray Tune writes them: "config/top_k".
+// Takes the settings that stand beside the values of the first step, as Ray Tune writes them: "config/top_k"; also
+// "top_k" beside "num_experts", which differs from the top_k of a sampler.
 void RunBuilder::find_settings(const LogRecord& record) {
   constexpr std::string_view kConfig = "config";
   if (has_steps() || !stated.settings.empty()) return;
+  const auto states = [](const NamedValue& value, std::string_view setting) {
+    const auto name = std::ranges::find(log_names(), value.name, &LogName::name);
+    return !value.is_own && is_number(value) && name != log_names().end() && name->setting == setting;
+  };
+  const bool has_experts =
+      std::ranges::any_of(record.values, [&](const NamedValue& value) { return states(value, "experts"); });
   for (std::size_t i = 0; i < record.values.size(); ++i) {
     const NamedValue& value = record.values[i];
-    const bool is_setting = !value.is_own && !value.is_list && value.name.starts_with(kConfig) &&
-                            value.name.substr(kConfig.size()).find_first_of("./") == 0;
-    if (!is_setting || of_values_[i]->match.rule) continue;
+    const bool is_config = !value.is_own && !value.is_list && value.name.starts_with(kConfig) &&
+                           value.name.substr(kConfig.size()).find_first_of("./") == 0;
+    const bool is_shape = has_experts && (states(value, "experts") || states(value, "top_k"));
+    if ((!is_config && !is_shape) || of_values_[i]->match.rule) continue;
+    if (is_shape && states(value, "experts") && value.numbers[0] >= 1 && value.numbers[0] <= kMaxImportedExperts)
+      stated.info.n_experts = static_cast<int>(value.numbers[0]);
     stated.settings +=
-        (stated.settings.empty() ? "{" : ",") + json_string(value.name.substr(kConfig.size() + 1)) + ':' +
+        (stated.settings.empty() ? "{" : ",") +
+        json_string(is_config ? value.name.substr(kConfig.size() + 1) : value.name) + ':' +
         (is_number(value) && std::isfinite(value.numbers[0]) ? json_number(value.numbers[0]) : json_string(value.text));
     AccountBook::leave_out(of_values_[i]->counts, "a setting of the run");
   }
@@ -295,14 +307,6 @@ void RunBuilder::drop(const Restart& restart) {
   to_new_steps_ += !open_.contains(restart.step) && !(imported_ && imported_->has(restart.step));
   const auto first = open_.lower_bound(restart.step);
   std::size_t dropped = std::distance(first, open_.end());
-  for (auto step = first; step != open_.end(); ++step) {
-    kept_bytes_ -= kStepBytes;
-    for (const RouterFrame& router : step->second.frame.routers)
-      kept_bytes_ -= std::min(kept_bytes_, sizeof(std::uint32_t) * router.tokens_per_expert.size());
-    for (const auto& [layer, experts] : step->second.experts)
-      kept_bytes_ -= std::min(kept_bytes_,
-                              sizeof(double) * (experts.counts.size() + experts.shares.size() + experts.biases.size()));
-  }
   open_.erase(first, open_.end());
   if (imported_) dropped += imported_->drop_from(restart.step);
   dropped_ += dropped;
@@ -380,8 +384,8 @@ void RunBuilder::forget(const TagMatch& match) {
       std::vector<double>& values = values_of(rule, experts);
       if (match.expert < 0)
         values.clear();
-      else if (static_cast<std::size_t>(match.expert) < values.size())
-        values[match.expert] = std::nan("");
+      else if (static_cast<std::size_t>(match.expert - first_expert_) < values.size())
+        values[match.expert - first_expert_] = std::nan("");
     }
   }
 }
@@ -514,8 +518,10 @@ bool RunBuilder::add_expert(Name& name, const NamedValue& value, int layer, int 
   if (value.numbers.empty()) refuse_value(rule.column, value_text(value) + " is not a number");
   layer = std::max(0, layer);
   check_layer(layer);
-  if (imported_ && expert >= imported_->listed_experts() && !log_->is_collected)
-    refuse_value(rule.column, "more experts than in the first step");
+  has_expert_0_ = has_expert_0_ || expert == 0;
+  expert -= first_expert_;
+  if (expert < 0 || (imported_ && expert >= imported_->listed_experts() && !log_->is_collected))
+    refuse_value(rule.column, "other experts than in the first step");
   const double load = load_of(rule, value.numbers[0]);
   if (!choose(name)) return false;
   Step& target = step_at(step);
@@ -537,6 +543,7 @@ bool RunBuilder::add_expert(Name& name, const NamedValue& value, int layer, int 
 std::vector<double> RunBuilder::without_gaps(std::vector<double> loads, std::int64_t step, int layer) {
   for (std::size_t expert = 0; expert < loads.size(); ++expert) {
     has_zero_ = has_zero_ || loads[expert] == 0;
+    has_expert_0_ = has_expert_0_ || (expert == 0 && !std::isnan(loads[0]));
     if (!std::isnan(loads[expert])) continue;
     if (no_expert_.count++ == 0)
       no_expert_.first =
@@ -571,6 +578,8 @@ bool RunBuilder::add_list(Name& name, const NamedValue& value, int layer, std::i
   else
     for (const double number : value.numbers) loads.push_back(load_of(rule, number, are_shares));
   if (!choose(name)) return false;
+  if (are_shares && rule.means == TagMeaning::tokens_per_expert && !value.in_percent)
+    name.counts.counts->take_list(step, std::span<const double>(value.numbers));
   if (are_shares && rule.means == TagMeaning::tokens_per_expert)
     AccountBook::leave_out(name.counts, value.in_percent ? "in percent: read as shares of the step"
                                                          : "add up to 1: read as shares of the step");

@@ -105,8 +105,9 @@ class RunBuilder {
   const ImportedRun* imported() const { return imported_.get(); }  // nullptr: no step is shown
   std::int64_t steps() const { return imported_ ? imported_->steps() : 0; }
   std::vector<std::string> remarks() const;
-  std::string refusal() const;            // why the steps cannot be shown; empty: they can
-  std::string question_of_ranks() const;  // whether each rank has other experts; empty: that is certain
+  std::string refusal() const;                   // why the steps cannot be shown; empty: they can
+  std::string question_of_ranks() const;         // whether each rank has other experts; empty: that is certain
+  std::string question_of_first_expert() const;  // whether the experts are numbered from 1; empty: that is certain
   std::string_view loads_of_ranks() const { return loads_of_ranks_; }  // "; their loads are added"; empty: of one rank
   bool has_values() const { return has_values_; }
   double first_epoch() const { return first_epoch_; }
@@ -175,6 +176,7 @@ class RunBuilder {
   void open();
   std::map<int, int> layers_of_model(const RunInfo& info);
   TelemetryFrame frame_of(std::int64_t number, Step step);
+  void find_first_expert();
   bool add_experts(Experts& experts, RouterFrame& router) const;
   void tell_incomplete(std::int64_t step, int layer, std::int64_t place);
 
@@ -214,8 +216,10 @@ class RunBuilder {
   bool last_has_both_ = false;  // the last row of a table has both losses
   int rows_with_both_ = 0;      // at most 2: of these in succession
   bool layers_as_text_ = false, layers_as_numbers_ = false;
-  std::size_t list_size_ = 0;    // number of experts in the lists
-  int highest_expert_ = -1;      // of loads that leave out experts without tokens
+  std::size_t list_size_ = 0;  // number of experts in the lists
+  int highest_expert_ = -1;    // of loads that leave out experts without tokens
+  int first_expert_ = 0;       // 1: the experts are numbered from 1
+  bool has_expert_0_ = false;
   Gaps incomplete_, no_expert_;  // layers with loads of only some experts; rows that are missing
   bool has_zero_ = false;        // an expert without tokens has a row
   std::vector<std::string> remarks_;

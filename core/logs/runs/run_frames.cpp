@@ -88,7 +88,30 @@ bool RunBuilder::can_open() const {
   return !info.moe_layers.empty() && info.n_experts > 0;
 }
 
+// Experts are numbered from 1 if each of 1, 2, ... has a value and none is of expert 0, or if the stated number of
+// experts says so.
+void RunBuilder::find_first_expert() {
+  std::vector<std::vector<double>*> lists;
+  const int stated_experts = std::max(stated.info.n_experts, log_->options.routed.experts);
+  for (auto& [number, step] : open_)
+    for (auto& [layer, experts] : step.experts)
+      for (std::vector<double>* values : {&experts.counts, &experts.shares, &experts.biases}) {
+        if (values->empty()) continue;
+        const bool is_from_1 =
+            values->size() > 2 && std::isnan(values->front()) &&
+            (experts.leaves_out_zeros ? highest_expert_ == stated_experts : !std::isnan((*values)[1]));
+        if (!is_from_1) return;
+        lists.push_back(values);
+      }
+  if (lists.empty() || list_size_ > 0) return;
+  first_expert_ = 1;
+  highest_expert_ = std::max(-1, highest_expert_ - 1);
+  for (std::vector<double>* values : lists) values->erase(values->begin());
+  note("its experts are numbered from 1: they are shown from 0 on");
+}
+
 void RunBuilder::open() {
+  find_first_expert();
   RunInfo info = info_of_steps();
   if (log_->is_collected) {
     model_layers_ = layers_of_model(info);
@@ -261,6 +284,7 @@ std::vector<std::string> RunBuilder::remarks() const {
   if (log_->is_collected) return remarks;
   if (imported_) std::ranges::copy(imported_->remarks(), std::back_inserter(remarks));
   if (no_expert_.count > 0) remarks.push_back(no_expert_.text());
+  if (std::string question = question_of_first_expert(); !question.empty()) remarks.push_back(std::move(question));
   const bool leaves_out_zeros = highest_expert_ >= 0 || (no_expert_.count > 0 && !has_zero_);
   if (leaves_out_zeros && stated.info.n_experts == 0 && log_->options.routed.experts == 0)
     remarks.push_back(fmt::format(
@@ -269,6 +293,13 @@ std::vector<std::string> RunBuilder::remarks() const {
         imported_ ? imported_->info().n_experts : highest_expert_ + 1));
   if (std::string repeats = restarts_.again_text(); !repeats.empty()) remarks.push_back(std::move(repeats));
   return remarks;
+}
+
+std::string RunBuilder::question_of_first_expert() const {
+  const bool leaves_out_zeros = highest_expert_ >= 0 || no_expert_.count > 0;
+  return leaves_out_zeros && !has_expert_0_ && first_expert_ == 0 && imported_
+             ? from_1_text(imported_->info().n_experts - 1)
+             : std::string();
 }
 
 std::string RunBuilder::refusal() const {

@@ -85,7 +85,7 @@ std::int64_t TableFigures::step_of(std::span<const std::string_view> cells) {
 
 void TableFigures::add(std::span<const std::string_view> cells, std::int64_t line) {
   if (cells.size() > form_.names.size()) throw Unreadable("has more cells than the header has columns");
-  const std::int64_t step = step_of(cells);
+  const std::int64_t step = form_.step < 0 ? std::ssize(rows_) : step_of(cells);
   const std::string_view layer = cell_at(cells, form_.layer), name = cell_at(cells, form_.name);
   if (!layer.empty()) number_in_name(layer, kLastImportedLayer, "layer");
   const std::string_view run = form_.run_is_name ? cell_at(cells, form_.run) : std::string_view();
@@ -102,8 +102,10 @@ LogRecord TableFigures::record_of(const Row& row, std::span<const std::string_vi
   LogRecord record;
   record.is_row = true;
   record.place = row.line;
-  record.step = row.step;
-  record.add(form_.names[form_.step], row.step);
+  if (form_.step >= 0) {
+    record.step = row.step;
+    record.add(form_.names[form_.step], row.step);
+  }
   const std::string_view layer = cell_at(cells, form_.layer);
   if (!layer.empty()) record.layer = to_int(number_in_name(layer, kLastImportedLayer, "layer"));
   if (form_.run_is_name && !has_runs_) run = cell_at(cells, form_.run);
@@ -151,7 +153,8 @@ void TableFigures::take(const Row& row, std::vector<std::string_view>& cells) co
     LogRecord record = record_of(row, cells, run);
     const bool is_empty = has_runs_ && record.values.size() == 2;  // other runs may have a value at this step
     try {
-      if (!is_empty) runs_->take(record);
+      if (!record.step) runs_->count(record);  // for the account: one of its names may be the step
+      if (record.step && !is_empty) runs_->take(record);
     } catch (const Unreadable& unreadable) {
       runs_->count_bad(row.line, unreadable);
     }
@@ -169,6 +172,9 @@ Imported TableFigures::build() {
     take(rows_[i], cells);
     if (progress && i % kLinesBetweenReports == 0 && !progress(0.5 + 0.5 * i / rows_.size())) return {};
   }
+  if (form_.step < 0)
+    return runs_->finish(rows_.size(),
+                         ": no column is known as the step; state means = \"step\" for it in a mapping file");
   return runs_->finish(rows_.size(), form_.value >= 0 && form_.name < 0
                                          ? ". The name of the file must name the column Value, as TensorBoard does: "
                                            "run-RUN-tag-train_loss.csv"

@@ -77,7 +77,7 @@ int expert_of(std::string_view spelled, bool may_be_number, std::string& prefix)
   return fits && !digits.empty() && digits.size() <= 5 ? std::stoi(std::string(digits)) : -1;
 }
 
-// Returns the columns expert_0, expert_1, ... by expert; none if a number is missing.
+// Returns the columns expert_0, expert_1, ... by expert, also if they begin with 1; none if a number is missing.
 std::vector<int> expert_columns(const std::vector<std::string>& spelled, bool may_be_number) {
   std::map<std::string, std::map<int, int>> columns;  // by prefix and expert
   for (int i = 0; i < std::ssize(spelled); ++i) {
@@ -88,7 +88,8 @@ std::vector<int> expert_columns(const std::vector<std::string>& spelled, bool ma
   std::vector<int> loads;
   for (const auto& [prefix, by_expert] : columns) {
     const auto experts = std::ssize(by_expert);
-    if (experts < 2 || by_expert.rbegin()->first + 1 != experts || !loads.empty()) continue;
+    const int first = by_expert.begin()->first;  // 0 or 1
+    if (experts < 2 || first > 1 || by_expert.rbegin()->first + 1 - first != experts || !loads.empty()) continue;
     for (const auto& [expert, column] : by_expert) loads.push_back(column);
   }
   return loads;
@@ -132,14 +133,16 @@ void find_figures(const TagMap& tags, const std::vector<std::string>& names, con
   }
 }
 
-bool is_any_known(const TagMap& tags, const std::vector<std::string>& spelled) {
+bool is_any_known(const TagMap& tags, const std::vector<std::string>& spelled, bool only_losses = false) {
   return std::ranges::any_of(spelled, [&](const std::string& name) {
     const auto match = tags.find(name);
-    return match && is_shown(match->rule->means);
+    return match && is_shown(match->rule->means) && (!only_losses || match->rule->step == &TelemetryFrame::ce_loss);
   });
 }
 
-std::optional<TableForm> form_of_header(const TagMap& tags, std::vector<std::string> names, bool named_csv) {
+// `needs_step`: false if a training loss alone shows that the table is a log, of which the account asks for the step.
+std::optional<TableForm> form_of_header(const TagMap& tags, std::vector<std::string> names, bool named_csv,
+                                        bool needs_step = true) {
   std::vector<std::string> spelled;
   for (const std::string& name : names) spelled.push_back(spelled_alike(name));
   TableForm form;
@@ -171,6 +174,8 @@ std::optional<TableForm> form_of_header(const TagMap& tags, std::vector<std::str
       else if (!is_used)
         form.other_columns.push_back(i);
     }
+  } else if (!needs_step && form.step < 0 && form.layer < 0 && form.expert < 0 && is_any_known(tags, spelled, true)) {
+    find_figures(tags, names, spelled, form);
   } else if (form.step >= 0 && names.size() > 1 &&
              (named_csv || names_figures || is_any_known(tags, spelled) ||
               (form.layer >= 0 && !expert_columns(spelled, false).empty()))) {
@@ -304,6 +309,7 @@ std::optional<TableForm> table_form(std::string_view beginning, bool named_csv, 
       form = form_of_header(tags, rows[0], named_csv);
       if (form) form->header_rows = size;
     }
+    if (!form && named_csv && !numbers) form = form_of_header(tags, rows[0], named_csv, false);
     if (!form) continue;
     form->delimiter = delimiter;
     form->has_decimal_commas = delimiter == ';' && have_decimal_commas(rows);

@@ -201,6 +201,17 @@ std::int64_t TableLoads::smallest_batch() const {
   return smallest;
 }
 
+// Experts are numbered from 1 if the stated number of experts is the highest, and none is expert 0.
+void TableLoads::count_experts_from_0() {
+  if (expert_.number != runs_->context().options.routed.experts ||
+      std::ranges::find(loads_, 0, &Load::expert) != loads_.end())
+    return;
+  --expert_.number;
+  for (Load& load : loads_) --load.expert;
+  for (Stretch& stretch : stretches_)
+    for (auto& [layer, expert] : stretch.unreadable) expert = std::max<std::int64_t>(-1, expert - 1);
+}
+
 RunInfo TableLoads::info() const {
   RunInfo info;
   info.source = path_;
@@ -309,6 +320,7 @@ Imported TableLoads::build() {
   check_counts();
   check_layers();
   sort(remarks);
+  count_experts_from_0();
   RunBuilder& run = runs_->run("");
   const RunInfo info = this->info();
   run.stated.info = info;

@@ -18,6 +18,7 @@
 #include "core/logs/routing/import_trace.h"
 #include "core/logs/routing/routed_tokens.h"
 #include "tests/support/problem_of.h"
+#include "tests/support/says.h"
 
 namespace moescope {
 namespace {
@@ -206,6 +207,28 @@ TEST_F(RoutedExperts, TheOrderOfTheAxesIsAskedForUnlessTheNameTellsIt) {
   ImportOptions options;
   options.routed.top_k = kTopK;
   EXPECT_EQ(import_routed_experts(one_layer, options).runs.at(0)->info().moe_layers, (std::vector<int>{0}));
+}
+
+// Layers without an array, as the dense layer 0, are left out.
+TEST_F(RoutedExperts, ArraysOfOneLayerEachAreReadTogether) {
+  const auto ids = routes(40, 3);
+  std::string header = "{", data;
+  for (int layer = 1; layer < kLayers; ++layer) {
+    std::vector<int> of_layer;
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      if (static_cast<int>(i / kTopK % kLayers) == layer) of_layer.push_back(ids[i]);
+    const std::string begin = std::to_string(data.size());
+    data += bytes_of<std::uint8_t>(of_layer);
+    header += (layer > 1 ? ",\"model.layers." : "\"model.layers.") + std::to_string(layer) +
+              ".mlp.topk_ids\":{\"dtype\":\"U8\",\"shape\":[40,2],\"data_offsets\":[" + begin + ',' +
+              std::to_string(data.size()) + "]}";
+  }
+  header += '}';
+  header.append((8 - header.size() % 8) % 8, ' ');
+  const std::string size = {static_cast<char>(header.size() & 255), static_cast<char>(header.size() >> 8)};
+  const std::string path = write("dump.safetensors", size + std::string(6, '\0') + header + data);
+  expect_loads(path, {ids});
+  EXPECT_TRUE(says(account_text(open_runs({path}, {}, 1).accounts.at(0)), "MoE layers: 3"));
 }
 
 TEST_F(RoutedExperts, FewTokensDoNotShowK) {

@@ -57,6 +57,21 @@ TEST_F(UnreadForms, FilesAreNamedByTheirFirstBytes) {
                "is an offline experiment of Comet");
 }
 
+TEST_F(UnreadForms, LinesOfNumbersAreNoTextToTrainOn) {
+  std::string serving, statements, prose;
+  for (int i = 0; i < 10; ++i) {
+    const std::string number = std::to_string(i);
+    serving += "[12:00:0" + number + " TP0] forward_pass_id=" + number + " balancedness=0." + number + "\n";
+    statements += "INSERT INTO metrics VALUES (" + number + ", 'loss', 2." + number + ");\n";
+    prose += "In chapter " + number + " the " + std::string(i + 1, 'a') + " of the sea is told again.\n";
+  }
+  expect_named(put("serving.log", serving), "no step by a name that is known");
+  expect_named(put("dump.sql", statements), "no step by a name that is known");
+  expect_named(put("pairs.txt", "[(100, 7.5), (200, 6.5), (300, 5.5)]\n"), "no step by a name that is known");
+  expect_named(put("console.log", "wandb: Run summary:\nwandb:   train/loss 2.5\n"), "is what W&B prints");
+  EXPECT_EQ(file_kind(put("prose.txt", prose)), FileKind::text);
+}
+
 TEST_F(UnreadForms, FilesAreNamedByTheirNames) {
   expect_named(put("backup.swanlab", "{\"model_type\":\"Header\",\"data\":{}}\n"), "is a run of SwanLab");
   expect_named(put("model.onnx", "\x08\x07"), "is an ONNX model");

@@ -558,6 +558,102 @@ TEST_F(VariedForms, FurtherProgramsAreRead) {
   EXPECT_TRUE(says(problem({"rich.txt", "\xe2\x94\x8f\xe2\x94\x81\n"}), "is a table printed by rich"));
 }
 
+TEST_F(VariedForms, PrintedLoadsStandInManyForms) {
+  const std::string first = "step 1 loss 3.5\n", second = "step 2 loss 2.5\n", loads = "layer 1 load:\n";
+  const std::string by_expert = "  Expert 0: 4 tokens (25%) \u2588\u2588\n  Expert 1: 5\n  Expert 2: 7\n";
+  for (const auto& [name, of_step] : {std::pair("lines", loads + by_expert),
+                                      {"array", std::string("layer 1 load=\n[4\n 5 7]\n")},
+                                      {"from1", std::string("  layer 1 load: e1=4 e2=5 e3=7\n")}}) {
+    const OpenedRuns opened = open({std::string(name) + ".log", first + of_step + second + of_step});
+    const TelemetryFrame frame = *opened.histories.at(0)->frame_at(2);
+    ASSERT_EQ(frame.routers.size(), 1u) << name;
+    EXPECT_EQ(frame.routers[0].layer, 1) << name;
+    EXPECT_EQ(frame.routers[0].tokens_per_expert, (Counts{4, 5, 7})) << name;
+  }
+  const OpenedRuns quoted =
+      open({"quoted.log", "step=1 loss=3.5 l0.load=\"4,5,7\"\nstep=2 loss=2.5 l0.load=\"4,5,7\"\n"});
+  EXPECT_EQ(quoted.histories.at(0)->frame_at(2)->routers.at(0).tokens_per_expert, (Counts{4, 5, 7}));
+  const OpenedRuns unread = open({"unread.log", first + "expert utilisation 12/14/15\n" + second});
+  EXPECT_TRUE(says(account_text(unread.accounts.at(0)), "1 line: speak of experts in a form that is not read"));
+}
+
+TEST_F(VariedForms, TablesOfRichAndFiguresByTheirUnitAreRead) {
+  const std::string row = "\u2502 loss \u2502 2.5 \u2502\n\u2502 lr \u2502 0.1 \u2502\n";
+  const OpenedRuns rich = open({"rich.log", "  Step 1\n" + row + "  Step 2\n" + row});
+  EXPECT_EQ(rich.histories.at(0)->value_at(Metric::ce_loss, kWholeRun, 2), 2.5f);
+  const OpenedRuns speed =
+      open({"speed.log", "step 1 | loss 3.5 | 45_120 tok/s\nstep 2 | loss 2.5 | 45.5k tokens/s\n"});
+  EXPECT_EQ(speed.histories.at(0)->value_at(Metric::tokens_per_s, kWholeRun, 1), 45120.f);
+  EXPECT_EQ(speed.histories.at(0)->value_at(Metric::tokens_per_s, kWholeRun, 2), 45500.f);
+}
+
+TEST_F(VariedForms, ExpertsMayBeNumberedFromOne) {
+  for (const FileOfLog& file :
+       {FileOfLog{"wide.csv", "step,layer,expert_1,expert_2,expert_3\n1,0,4,5,7\n2,0,4,5,7\n"},
+        FileOfLog{"names.jsonl",
+                  "{\"step\":1,\"moe/layer_0/expert_1/tokens\":4,\"moe/layer_0/expert_2/tokens\":5,"
+                  "\"moe/layer_0/expert_3/tokens\":7}\n"
+                  "{\"step\":2,\"moe/layer_0/expert_1/tokens\":4,\"moe/layer_0/expert_2/tokens\":5,"
+                  "\"moe/layer_0/expert_3/tokens\":7}\n"}})
+    EXPECT_EQ(open(file).histories.at(0)->frame_at(2)->routers.at(0).tokens_per_expert, (Counts{4, 5, 7})) << file.name;
+  // Rows of experts without tokens may be left out: the account asks.
+  for (const FileOfLog& file :
+       {FileOfLog{"long.csv", "step,layer,expert,count\n1,0,1,4\n1,0,2,5\n1,0,3,7\n2,0,1,4\n2,0,2,5\n2,0,3,7\n"},
+        FileOfLog{"objects.jsonl",
+                  "{\"step\":1,\"tokens_per_expert\":{\"1\":4,\"2\":5,\"3\":7}}\n"
+                  "{\"step\":2,\"tokens_per_expert\":{\"1\":4,\"2\":5,\"3\":7}}\n"},
+        FileOfLog{"dump.json", "{\"expert_counts\":{\"1\":4,\"2\":5,\"3\":7}}"}}) {
+    EXPECT_TRUE(says(open(file).accounts.at(0).experts.question, "if the experts are numbered from 1")) << file.name;
+    ImportOptions options;
+    options.routed.experts = 3;
+    const OpenedRuns opened = open(file, options);
+    const History& history = *opened.histories.at(0);
+    EXPECT_EQ(history.frame_at(history.steps().last)->routers.at(0).tokens_per_expert, (Counts{4, 5, 7})) << file.name;
+    EXPECT_TRUE(opened.accounts.at(0).experts.question.empty()) << file.name;
+  }
+}
+
+TEST_F(VariedForms, ColumnsOfJsonMayStandInObjects) {
+  const OpenedRuns opened = open({"columns.json",
+                                  "{\"steps\":[1,2],\"loss\":[3.5,2.5],\"val_loss\":[9,8,7],"
+                                  "\"load\":{\"layer1\":[[4,5,7],[4,5,7]]}}"});
+  EXPECT_EQ(opened.histories.at(0)->frame_at(2)->routers.at(0).tokens_per_expert, (Counts{4, 5, 7}));
+  EXPECT_TRUE(says(account_text(opened.accounts.at(0)), "is a single figure, but has 3 values"));
+  EXPECT_EQ(
+      open({"list.json", "[{\"Step\":1,\"TrainLoss\":3.5},{\"Step\":2,\"TrainLoss\":2.5}]"}).histories.at(0)->steps(),
+      (StepRange{1, 2}));
+}
+
+TEST_F(VariedForms, SettingsStandBesideTheValuesOfAStep) {
+  const std::string line = ",\"num_experts\":3,\"top_k\":2,\"tokens_per_expert\":[4,4,4,4]}\n";
+  const ImportAccount account = open({"beside.jsonl", "{\"step\":1" + line + "{\"step\":2" + line}).accounts.at(0);
+  EXPECT_EQ(account.top_k.value, "2");
+  EXPECT_TRUE(says(account.experts.question, "3")) << "the log states another number";
+  EXPECT_TRUE(
+      open({"sampler.jsonl", "{\"step\":1,\"loss\":3.5,\"top_k\":50}\n{\"step\":2,\"loss\":2.5,\"top_k\":50}\n"})
+          .accounts.at(0)
+          .top_k.value.empty());
+  EXPECT_TRUE(says(problem({"routes.json", "{\"layers\":[{\"tokens\":[{\"experts\":[3,5]},{\"experts\":[1,2]}]}]}"}),
+                   "nor counts of experts"));
+}
+
+TEST_F(VariedForms, ATableWithoutAKnownStepAsksForIt) {
+  try {
+    import_log(write({"step.csv", "Schritt;loss\n100;3,5\n200;2,5\n300;2,25\n"}), FileKind::load_table, {});
+    FAIL();
+  } catch (const RefusedLog& refused) {
+    EXPECT_TRUE(says(account_text(refused.account), "is this the step?")) << account_text(refused.account);
+  }
+}
+
+TEST_F(VariedForms, DumpsOfLayersInOneFolderAreOneRun) {
+  for (const char* layer : {"0", "1"})
+    write({std::string("layer") + layer + "_expert_counts.json", "{\"0\":4,\"1\":5,\"2\":7}"});
+  const OpenedRuns opened = open_runs({std::string(folder_ / "")}, {}, 1);
+  EXPECT_EQ(opened.histories.at(0)->info().moe_layers, (std::vector{0, 1}));
+  EXPECT_EQ(opened.histories.at(0)->frame_at(0)->routers.at(1).tokens_per_expert, (Counts{4, 5, 7}));
+}
+
 TEST_F(VariedForms, AValidationIsNoRepeatedTraining) {
   const OpenedRuns opened =
       open({"val.jsonl",
