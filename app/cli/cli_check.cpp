@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -38,7 +37,6 @@
 namespace moescope {
 namespace {
 
-using Json = Report::Json;
 using namespace std::chrono_literals;
 
 constexpr int kFound = 1, kNotChecked = 3;
@@ -201,22 +199,31 @@ bool fails(const std::vector<CheckedRun>& runs, const FailOn& fail_on) {
   });
 }
 
-Json to_json(const History& history, const Finding& finding, const FailOn& fail_on) {
-  Json json = {{"kind", finding_kind_info(finding.kind).word},
-               {"severity", severity_name(finding.severity)},
-               {"fails", fail_on.meets(finding)},
-               {"ongoing", finding.ongoing},
-               {"steps", {finding.steps.first, finding.steps.last}},
-               {"layers", finding.layers},
-               {"experts", finding.experts},
-               {"title", finding.title},
-               {"observation", finding.observation},
-               {"why", finding.meaning},
-               {"settings", finding.settings}};
-  if (finding.tensor) json["operand"] = place_text(*finding.tensor);
-  if (const auto checkpoint = checkpoint_before(history, finding.steps.first))
-    json["checkpoint"] = {{"step", checkpoint->step}, {"text", checkpoint->text}};
-  return json;
+Report report_of(const History& history, const Finding& finding, const FailOn& fail_on) {
+  const FindingKindInfo& kind = finding_kind_info(finding.kind);
+  const StepRange steps = finding.steps;
+  Report report;
+  report.value({.key = "kind"}, kind.word);
+  report.value({.key = "severity"}, severity_name(finding.severity));
+  report.value({.key = "fails"}, fail_on.meets(finding));
+  report.value({.key = "ongoing"}, finding.ongoing);
+  report.json("steps", {steps.first, steps.last});
+  report.json("layers", finding.layers);
+  report.json("experts", finding.experts);
+  report.value({.key = "title"}, finding.title);
+  report.value({.key = "observation"}, finding.observation);
+  report.value({.key = "why"}, finding.meaning);
+  report.json("settings", finding.settings);
+  report.sentence(fmt::format("{}{}, {}{}, steps {} to {}: {}", fail_on.meets(finding) ? "FAIL  " : "      ", kind.word,
+                              severity_name(finding.severity), finding.ongoing ? "" : ", over", steps.first, steps.last,
+                              finding.title));
+  if (finding.tensor) report.value({.key = "operand"}, place_text(*finding.tensor));
+  if (const auto checkpoint = checkpoint_before(history, steps.first)) {
+    report.value({.key = "checkpoint.step"}, checkpoint->step);
+    report.value({.key = "checkpoint.text"}, checkpoint->text);
+    report.sentence(fmt::format("      newest checkpoint before: step {}, {}", checkpoint->step, checkpoint->text));
+  }
+  return report;
 }
 
 // Tells --on-finding of each finding once when it begins and once when it has ended. Only severe findings and those of
@@ -243,10 +250,10 @@ class FindingNews {
 
  private:
   void tell(const CheckedRun& run, const Finding& finding) {
-    Json json = to_json(*run.history, finding, fail_on_);
-    json["event"] = finding.ongoing ? "new" : "ended";
-    json["run"] = run.history->info().name;
-    command_->start(json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n');
+    Report report = report_of(*run.history, finding, fail_on_);
+    report.value({.key = "event"}, finding.ongoing ? "new" : "ended");
+    report.value({.key = "run"}, run.history->info().name);
+    command_->start(report.json_text(-1));
   }
 
   const FailOn& fail_on_;
@@ -308,45 +315,41 @@ std::vector<CheckedRun> read_once(const CheckOptions& options) {
   return Checker().check({opened.histories.begin(), opened.histories.end()});
 }
 
-void add_run(Report& report, const CheckedRun& run, const FailOn& fail_on) {
+Report report_of(const CheckedRun& run, const FailOn& fail_on) {
   const std::string& name = run.history->info().name;
   const std::string verdict = health_verdict_name(run.health.verdict), advice = advice_text(run.health);
+  std::vector<Report> findings;
+  for (const Finding& finding : run.findings) findings.push_back(report_of(*run.history, finding, fail_on));
+  const std::vector<std::string> unchecked = fail_on.unchecked(run.not_checked);
+  Report report;
   report.sentence(fmt::format("{}, steps {} to {}", name, run.steps.first, run.steps.last));
   report.sentence(verdict + ": " + run.health.sentence);
-  if (!advice.empty()) report.sentence(advice);
-  Json findings = Json::array();
-  for (const Finding& finding : run.findings) {
-    findings.push_back(to_json(*run.history, finding, fail_on));
-    report.sentence(fmt::format("{}{}, {}{}, steps {} to {}: {}", fail_on.meets(finding) ? "FAIL  " : "      ",
-                                finding_kind_info(finding.kind).word, severity_name(finding.severity),
-                                finding.ongoing ? "" : ", over", finding.steps.first, finding.steps.last,
-                                finding.title));
-    if (const auto checkpoint = checkpoint_before(*run.history, finding.steps.first))
-      report.sentence(fmt::format("      newest checkpoint before: step {}, {}", checkpoint->step, checkpoint->text));
-  }
+  report.lines(advice);
+  report.value({.key = "name"}, name);
+  report.json("steps", {run.steps.first, run.steps.last});
+  report.value({.key = "verdict"}, verdict);
+  report.value({.key = "router"}, health_verdict_name(run.health.router));
+  report.value({.key = "training"}, run.health.training);
+  report.value({.key = "sentence"}, run.health.sentence);
+  report.value({.key = "balance"}, run.health.balance.empty() ? "" : run.health.balance.front());
+  report.value({.key = "help"}, run.health.help);
+  report.parts("findings", findings);
+  report.json("passed", run.checks.passed);
+  report.json("not_checked", run.checks.not_checked);
+  report.json("fail_on_not_checked", unchecked);
   for (const std::string& line : run.checks.not_checked) report.sentence("Not checked: " + line);
-  const std::vector<std::string> unchecked = fail_on.unchecked(run.not_checked);
   for (const std::string& word : unchecked)
     report.sentence("--fail-on " + word + " was not checked: the run lacks what it needs");
-  report.json()["runs"].push_back({{"name", name},
-                                   {"steps", {run.steps.first, run.steps.last}},
-                                   {"verdict", verdict},
-                                   {"router", health_verdict_name(run.health.router)},
-                                   {"training", run.health.training},
-                                   {"sentence", run.health.sentence},
-                                   {"balance", run.health.balance.empty() ? "" : run.health.balance.front()},
-                                   {"help", run.health.help},
-                                   {"findings", findings},
-                                   {"passed", run.checks.passed},
-                                   {"not_checked", run.checks.not_checked},
-                                   {"fail_on_not_checked", unchecked}});
+  return report;
 }
 
 Report report_of(const std::vector<CheckedRun>& runs, const FailOn& fail_on) {
+  std::vector<Report> parts;
+  for (const CheckedRun& run : runs) parts.push_back(report_of(run, fail_on));
   Report report;
   report.value({.key = "moescope_check"}, kCheckSchema);
   report.value({.key = "failed"}, fails(runs, fail_on));
-  for (const CheckedRun& run : runs) add_run(report, run, fail_on);
+  report.parts("runs", parts);
   return report;
 }
 

@@ -20,8 +20,6 @@
 namespace moescope {
 namespace {
 
-using Json = Report::Json;
-
 constexpr int kFiguresSchema = 1;         // version of --json; rises when a key changes its meaning or is removed
 constexpr std::int64_t kReadSteps = 256;  // steps read at a time, from the newest to the oldest
 
@@ -86,30 +84,31 @@ std::vector<Scalar> scalars(const History& history, std::int64_t at, const Wante
   return found;
 }
 
-Json figures_json(const History& history, const std::vector<Scalar>& scalars) {
-  Json figures = Json::array();
+void add_figures(Report& report, const History& history, const std::vector<Scalar>& scalars) {
+  ValueTable figures({{.key = "key"}, {.key = "name"}, {.key = "unit"}, {.key = "provenance"}});
+  std::vector<Report> members;
   for (auto scalar = scalars.begin(); scalar != scalars.end();) {
     const MetricInfo& info = *scalar->info;
     ValueTable values({{.key = "layer"}, {.key = "step"}, {.key = "value"}});
     for (; scalar != scalars.end() && scalar->info == &info; ++scalar)
       values.add(scalar->layer == kWholeRun ? std::nullopt : std::optional(scalar->layer),
                  scalar->step < 0 ? std::nullopt : std::optional(scalar->step), named_number(scalar->value));
-    figures.push_back({{"key", info.key},
-                       {"name", info.name},
-                       {"unit", info.unit},
-                       {"provenance", provenance_name(provenance_in(history.info(), info.provenance))},
-                       {"values", json_rows(values)}});
+    figures.add(info.key, info.name, info.unit, provenance_name(provenance_in(history.info(), info.provenance)));
+    members.emplace_back().rows("values", values);
   }
-  return figures;
+  report.rows("figures", figures, members);
 }
 
 // Adds each array with its step, from the newest frame up to `at` that has the array. The format is that of JSON lines.
-void add_arrays(Json& json, const History& history, std::int64_t at) {
-  const auto add = [&](const std::shared_ptr<const TelemetryFrame>& frame, std::initializer_list<const char*> keys) {
+void add_arrays(Report& report, const History& history, std::int64_t at) {
+  const auto add = [&](const std::shared_ptr<const TelemetryFrame>& frame, std::initializer_list<std::string> keys) {
     if (!frame) return;
     const nlohmann::json line = parse_json(to_json_line(*frame));
-    for (const char* key : keys)
-      if (line.contains(key)) json[key] = {{"step", frame->step}, {"values", Json(line[key])}};
+    for (const std::string& key : keys) {
+      if (!line.contains(key)) continue;
+      report.value({.key = key + ".step"}, frame->step);
+      report.json(key + ".values", line[key]);
+    }
   };
   add(history.frame_at(at), {"routers", "wire"});
   add(history.quant_frame_at(at), {"quants"});
@@ -142,12 +141,12 @@ void print_figures(FiguresOptions options) {
   Report report;
   report.sentence(fmt::format("{}, step {}", history->info().name, at));
   report.table("", table(found));
-  report.json() = {{"moescope_figures", kFiguresSchema},
-                   {"run", history->info().name},
-                   {"step", at},
-                   {"steps", {steps.first, steps.last}},
-                   {"figures", figures_json(*history, found)}};
-  if (options.json && options.figures.empty()) add_arrays(report.json(), *history, at);
+  report.value({.key = "moescope_figures"}, kFiguresSchema);
+  report.value({.key = "run"}, history->info().name);
+  report.value({.key = "step"}, at);
+  report.json("steps", {steps.first, steps.last});
+  add_figures(report, *history, found);
+  if (options.json && options.figures.empty()) add_arrays(report, *history, at);
   print_report(report, options.json);
 }
 

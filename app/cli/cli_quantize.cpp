@@ -318,26 +318,29 @@ ValueTable recipe_table(std::span<const Quantized> rows) {
   return quant_table({{.name = "recipe", .key = "recipe"}, {.name = "axis", .key = "axis"}}, rows);
 }
 
-Report::Json quant_json(const ValueTable& table, std::span<const Quantized> rows) {
-  Report::Json json = json_rows(table);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    Report::Json& scales = json[i]["e8m0_blocks"] = Report::Json::object();
-    const auto& blocks = rows[i].sums.e8m0_blocks;
+// Adds the rows in JSON, each with the number of blocks by the byte of their scale.
+void add_rows(Report& report, const std::string& key, const ValueTable& table, std::span<const Quantized> rows) {
+  std::vector<Report> members;
+  for (const Quantized& row : rows) {
+    Report scales;
+    const auto& blocks = row.sums.e8m0_blocks;
     for (std::size_t byte = 0; byte < blocks.size(); ++byte)
-      if (blocks[byte]) scales[fmt::format("{}", byte)] = blocks[byte];
+      if (blocks[byte]) scales.value({.key = fmt::format("{}", byte)}, table_value(blocks[byte]));
+    members.emplace_back().part("e8m0_blocks", scales);
   }
-  return json;
+  report.rows(key, table, members);
 }
 
-Report::Json what_if_json(const std::vector<WhatIfRow>& rows) {
+void add_what_if_rows(Report& report, const std::vector<WhatIfRow>& rows) {
   std::vector<Quantized> quantized;
   for (const WhatIfRow& row : rows)
     quantized.push_back({{std::string(traits(row.format.element).name), std::string(scale_rule_name(row.format.rule)),
                           table_value(row.format.block), std::string(axis_name(row.axis))},
                          row.format,
                          row.sums});
-  return quant_json(quant_table({{.key = "element"}, {.key = "scale"}, {.key = "block"}, {.key = "axis"}}, quantized),
-                    quantized);
+  add_rows(report, "what_if",
+           quant_table({{.key = "element"}, {.key = "scale"}, {.key = "block"}, {.key = "axis"}}, quantized),
+           quantized);
 }
 
 // Returns SQNR / underflow / clipped by axis, element format, rule and block size.
@@ -373,15 +376,16 @@ void add_what_if(Report& report, const TensorReport& tensor, const QuantizeOptio
   report.table("", what_if_table(tensor.what_if));
 }
 
-Report::Json to_json(const TensorReport& report) {
-  Report::Json json;
-  json["name"] = report.tensor->name;
-  json["dtype"] = report.tensor->type_text();
-  json["shape"] = report.tensor->shape;
-  json["figures"] = quant_json(figure_table(report.figures), report.figures);
-  if (!report.recipes.empty()) json["recipes"] = quant_json(recipe_table(report.recipes), report.recipes);
-  if (!report.what_if.empty()) json["what_if"] = what_if_json(report.what_if);
-  return json;
+// Returns what JSON has of a tensor.
+Report report_of(const TensorReport& tensor) {
+  Report report;
+  report.value({.key = "name"}, tensor.tensor->name);
+  report.value({.key = "dtype"}, tensor.tensor->type_text());
+  report.json("shape", tensor.tensor->shape);
+  add_rows(report, "figures", figure_table(tensor.figures), tensor.figures);
+  if (!tensor.recipes.empty()) add_rows(report, "recipes", recipe_table(tensor.recipes), tensor.recipes);
+  if (!tensor.what_if.empty()) add_what_if_rows(report, tensor.what_if);
+  return report;
 }
 
 Report report_of(const QuantizeOptions& options, const std::vector<TensorReport>& tensors) {
@@ -394,10 +398,12 @@ Report report_of(const QuantizeOptions& options, const std::vector<TensorReport>
   report.value({.name = mx ? "" : "operand", .key = "operand"}, options.operand);
   if (!options.out.empty()) report.value({.name = "written", .key = "out"}, options.out);
   std::vector<Quantized> figures;
+  std::vector<Report> parts;
   for (const TensorReport& tensor : tensors) {
     figures.insert(figures.end(), tensor.figures.begin(), tensor.figures.end());
-    report.json()["tensors"].push_back(to_json(tensor));
+    parts.push_back(report_of(tensor));
   }
+  report.parts("tensors", parts);
   report.table("", figure_table(figures));
   for (const TensorReport& tensor : tensors)
     if (!tensor.what_if.empty()) add_what_if(report, tensor, options);

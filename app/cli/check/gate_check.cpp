@@ -15,8 +15,6 @@
 namespace moescope {
 namespace {
 
-using Json = Report::Json;
-
 constexpr int kGateSchema = 1;  // version of --json; rises when a key changes its meaning or is removed
 
 // Words of --fail-on; "too early" is written with a hyphen.
@@ -56,12 +54,15 @@ ValueTable exits_table(const GateReport& report) {
   return table;
 }
 
-Json setting_json(const GateSetting& setting) {
-  return {{"name", setting.name},
-          {"value", setting.value},
-          {"good", setting.good},
-          {"since", setting.changed_at ? Json(*setting.changed_at) : Json()},
-          {"differs_among_good", setting.differs_among_good}};
+Report report_of(const GateSetting& setting) {
+  Report report;
+  report.value({.key = "name"}, setting.name);
+  report.value({.key = "value"}, setting.value);
+  report.json("good", setting.good);
+  report.value({.key = "since"}, table_value(setting.changed_at));
+  report.value({.key = "differs_among_good"}, setting.differs_among_good);
+  report.sentence("Setting that differs: " + setting_text(setting));
+  return report;
 }
 
 const char* side_word(const GateReport& report, const GateExit& exit) {
@@ -90,31 +91,29 @@ std::vector<GateVerdict> gate_verdicts(const std::string& words) {
 Report report_of(const GateResult& result) {
   const GateReport& gate = result.report;
   Report report;
-  report.json() = {{"moescope_gate", kGateSchema},
-                   {"verdict", verdict_word(gate.verdict)},
-                   {"failed", result.failed},
-                   {"sentence", gate_sentence(gate)},
-                   {"run", gate.name},
-                   {"good", gate.good_names},
-                   {"repeated", gate.repeated_runs},
-                   {"paired_by", gate.by_tokens ? "tokens" : "steps"},
-                   {"common_steps", gate.common_steps},
-                   {"steps", {gate.steps.first, gate.steps.last}},
-                   {"figures", gate.series.size()},
-                   {"exits", json_rows(exits_table(gate))},
-                   {"settings", Json::array()},
-                   {"not_in_all", gate.not_in_all},
-                   {"notes", gate_notes(gate)}};
   std::string verdict = gate_verdict_name(gate.verdict);
   verdict.front() = static_cast<char>(std::toupper(verdict.front()));
   report.sentence(fmt::format("{} against {}", gate.name, joined(gate.good_names, ", ")));
   report.sentence(fmt::format("{}: {}", verdict, gate_sentence(gate)));
   for (const GateExit& exit : gate.exits)
     report.sentence(fmt::format("{:<8}{}", side_word(gate, exit), exit_text(gate, exit)));
-  for (const GateSetting& setting : gate.settings) {
-    report.sentence("Setting that differs: " + setting_text(setting));
-    report.json()["settings"].push_back(setting_json(setting));
-  }
+  report.value({.key = "moescope_gate"}, kGateSchema);
+  report.value({.key = "verdict"}, verdict_word(gate.verdict));
+  report.value({.key = "failed"}, result.failed);
+  report.value({.key = "sentence"}, gate_sentence(gate));
+  report.value({.key = "run"}, gate.name);
+  report.json("good", gate.good_names);
+  report.json("repeated", gate.repeated_runs);
+  report.value({.key = "paired_by"}, gate.by_tokens ? "tokens" : "steps");
+  report.value({.key = "common_steps"}, gate.common_steps);
+  report.json("steps", {gate.steps.first, gate.steps.last});
+  report.value({.key = "figures"}, table_value(gate.series.size()));
+  report.rows("exits", exits_table(gate));
+  std::vector<Report> settings;
+  for (const GateSetting& setting : gate.settings) settings.push_back(report_of(setting));
+  report.parts("settings", settings);
+  report.json("not_in_all", gate.not_in_all);
+  report.json("notes", gate_notes(gate));
   if (!gate.not_in_all.empty()) report.sentence("Not compared: " + joined(gate.not_in_all, "; "));
   for (const std::string& note : gate_notes(gate)) report.sentence(note);
   return report;

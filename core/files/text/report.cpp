@@ -11,10 +11,10 @@
 namespace moescope {
 namespace {
 
-// Sets the value that a key of ValueColumn names.
+// Sets the value that a key of ValueColumn names. A number is the name of a member of what is an object already.
 void set_member(Report::Json& parent, std::string_view key, Report::Json value) {
   const std::string name(key.substr(0, key.find('.')));
-  const bool is_index = name.find_first_not_of("0123456789") == std::string::npos;
+  const bool is_index = !parent.is_object() && name.find_first_not_of("0123456789") == std::string::npos;
   Report::Json& member = is_index ? parent[std::stoul(name)] : parent[name];
   if (name.size() == key.size())
     member = std::move(value);
@@ -34,16 +34,45 @@ void Report::lines(std::string_view text) {
 }
 
 void Report::value(const ValueColumn& column, const TableValue& value) {
-  if (!column.key.empty()) set_member(json_, column.key, json_value(value));
+  if (!column.key.empty()) json(column.key, json_value(value));
   if (column.name.empty()) return;
   const std::string text = cell_text(column, value), unit = text == "-" ? "" : unit_text(column);
   sentence(fmt::format("{}: {}{}{}", column.name, text, unit.empty() ? "" : " ", unit));
 }
 
 void Report::table(const std::string& key, const ValueTable& table) {
-  if (!key.empty()) set_member(json_, key, json_rows(table));
+  if (!key.empty()) rows(key, table);
   text_ += to_text(table);
   csv_ += to_csv(table);
+}
+
+void Report::rows(const std::string& key, const ValueTable& table, std::span<const Report> members) {
+  Json rows = json_rows(table);
+  for (std::size_t i = 0; i < members.size(); ++i) rows[i].update(members[i].json_);
+  json(key, std::move(rows));
+}
+
+void Report::part(const std::string& key, const Report& part) {
+  json(key, part.json_);
+  append(part);
+}
+
+void Report::parts(const std::string& key, std::span<const Report> parts) {
+  Json objects = Json::array();
+  for (const Report& part : parts) {
+    objects.push_back(part.json_);
+    append(part);
+  }
+  json(key, std::move(objects));
+}
+
+void Report::json(std::string_view key, Json value) {
+  set_member(json_, key, std::move(value));
+}
+
+void Report::append(const Report& part) {
+  text_ += part.text_;
+  csv_ += part.csv_;
 }
 
 Report::Json json_value(const TableValue& value) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,15 +21,23 @@ class Report {
   // A table; `key`: that of its array of rows in JSON, empty: not in JSON. CSV has the tables in the order of the
   // calls.
   void table(const std::string& key, const ValueTable& table);
-  Json& json() { return json_; }  // for values that have no cell, such as lists
+  // The rows of a table in JSON only. `members`: for each row what its object has besides the columns; may be empty.
+  void rows(const std::string& key, const ValueTable& table, std::span<const Report> members = {});
+  // Reports on parts: their texts and tables follow, JSON has their objects, `key` of a single one or in an array.
+  void part(const std::string& key, const Report& part);
+  void parts(const std::string& key, std::span<const Report> parts);
+  void json(std::string_view key, Json value);  // in JSON only: a list, or what is JSON already
 
   const std::string& text() const { return text_; }
-  // ASCII, with a line end.
-  std::string json_text() const { return json_.dump(2, ' ', true, Json::error_handler_t::replace) + '\n'; }
+  // ASCII, with a line end; `indent` -1: on one line.
+  std::string json_text(int indent = 2) const {
+    return json_.dump(indent, ' ', true, Json::error_handler_t::replace) + '\n';
+  }
   const std::string& csv() const { return csv_; }
 
  private:
-  Json json_;
+  void append(const Report& part);  // its texts and tables
+  Json json_ = Json::object();
   std::string text_, csv_;
 };
 

@@ -58,7 +58,7 @@ TEST(Report, TextAndJsonHaveTheSameValues) {
   report.value({.name = "SQNR", .unit = "dB"}, std::nan(""));
   report.value({.key = "steps.0"}, 1);
   report.value({.key = "steps.1"}, 2);
-  report.json()["layers"] = {3};
+  report.json("layers", std::vector{3});
   EXPECT_EQ(report.text(),
             "cross-entropy: 5.250 nats/token\nfinite: yes\ncrest: inf\nOne at a time:\\x07\noperand\nW\nSQNR: -\n");
   EXPECT_EQ(
@@ -67,6 +67,32 @@ TEST(Report, TextAndJsonHaveTheSameValues) {
   EXPECT_EQ(report.csv(), "operand\nW\n");
   EXPECT_EQ(to_csv(effects()),
             "operand,gradient error [share],loss [nats/token],recipe\nx,0.125,0.001,mxfp4\ndY,0.0625,,é\n");
+}
+
+TEST(Report, PartsAreObjectsAndTheirTextsFollow) {
+  Report bytes, finding, run;
+  bytes.value({.key = "121"}, 4);
+  finding.value({.name = "kind", .key = "kind"}, "dead");
+  run.sentence("run A");
+  run.parts("findings", std::vector{finding, finding});
+  run.parts("notes", {});
+  run.part("blocks", bytes);
+  run.part("none", {});
+  run.sentence("end");
+  EXPECT_EQ(run.text(), "run A\nkind: dead\nkind: dead\nend\n");
+  EXPECT_EQ(run.json_text(-1),
+            R"({"findings":[{"kind":"dead"},{"kind":"dead"}],"notes":[],"blocks":{"121":4},"none":{}})"
+            "\n");
+}
+
+TEST(Report, RowsHaveMembersThatAreNoCells) {
+  ValueTable figures({ValueColumn{.name = "figure", .key = "key"}});
+  figures.add("max_vio");
+  Report values, report;
+  values.json("values", std::vector{1, 2});
+  report.rows("figures", figures, std::vector{values});
+  EXPECT_EQ(report.json_text(-1), "{\"figures\":[{\"key\":\"max_vio\",\"values\":[1,2]}]}\n");
+  EXPECT_EQ(report.text() + report.csv(), "");
 }
 
 TEST(Report, JsonIsAsciiAndValidForAnyBytes) {
