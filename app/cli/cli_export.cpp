@@ -147,10 +147,7 @@ void export_all_events(const ExportOptions& options) {
   const double ended = std::chrono::duration<double>(system_time - (file_now - written)).count();
   for (std::size_t i = 0; i < folders.size(); ++i) {
     const History& history = *opened.histories[i];
-    double seconds = 0;
-    for (const float ms : history.values_in(Metric::step_ms, kWholeRun, history.steps()))
-      if (ms > 0) seconds += 1e-3 * ms;
-    print_out("{}\n", printable(export_events(history, folders[i], ended - seconds)));
+    print_out("{}\n", printable(export_events(history, folders[i], ended - step_seconds(history))));
   }
 }
 

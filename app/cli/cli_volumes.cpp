@@ -2,9 +2,8 @@
 #include <climits>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -77,19 +76,6 @@ std::pair<StepRange, StepRange> parts_of(const History& run, const VolumesOption
   return {{steps.first, until}, {until + 1, steps.last}};
 }
 
-// SGLang reads an object with a row for every layer of the model; rows of dense layers have no effect.
-nlohmann::json placement_json(const std::vector<std::pair<int, std::vector<std::int32_t>>>& rows, int layers,
-                              int n_experts) {
-  nlohmann::json map = nlohmann::json::array();
-  std::vector<std::int32_t> in_order(rows.front().second.size());
-  for (std::size_t slot = 0; slot < in_order.size(); ++slot) in_order[slot] = to_int(slot) % n_experts;
-  for (int layer = 0; layer < layers; ++layer) {
-    const auto found = std::ranges::find(rows, layer, [](const auto& row) { return row.first; });
-    map.push_back(found == rows.end() ? in_order : found->second);
-  }
-  return {{"physical_to_logical_map", map}};
-}
-
 void write_placement_plan(const VolumesOptions& options) {
   guard_outputs({options.recording}, {{"--write-placement", options.plan_out}}, options.overwrite);
   const std::shared_ptr<const History> run = planned_run(options);
@@ -103,7 +89,7 @@ void write_placement_plan(const VolumesOptions& options) {
                     {.name = "in order, later", .key = "later_steps_in_order", .format = ".3f"},
                     {.name = "planned, later", .key = "later_steps_planned", .format = ".3f"},
                     {.name = "experts sent", .key = "experts_sent"}});
-  std::vector<std::pair<int, std::vector<std::int32_t>>> rows;
+  std::map<int, std::vector<std::int32_t>> slots_by_layer;
   const Placement in_order = place_contiguous(info.n_experts, options.ranks);
   for (const int layer : info.moe_layers) {
     const Loads loads = loads_in(*run, layer, plan_steps), later = loads_in(*run, layer, later_steps);
@@ -112,22 +98,23 @@ void write_placement_plan(const VolumesOptions& options) {
         place_balanced(loads, options.ranks, {options.slots, std::max(1, options.groups), options.ranks_per_node});
     table.add(layer, rank_imbalance(in_order, loads), rank_imbalance(plan, loads), rank_imbalance(in_order, later),
               rank_imbalance(plan, later), experts_sent(in_order, plan));
-    rows.emplace_back(layer, experts_of_slots(plan));
+    slots_by_layer[layer] = experts_of_slots(plan);
   }
-  if (rows.empty()) throw std::runtime_error(options.recording + ": has no load by expert in both parts of its steps");
-  const std::size_t missing_layers = info.moe_layers.size() - rows.size();
+  if (slots_by_layer.empty())
+    throw std::runtime_error(options.recording + ": has no load by expert in both parts of its steps");
+  const std::size_t missing_layers = info.moe_layers.size() - slots_by_layer.size();
   if (missing_layers > 0)
     print_to(stderr, "{} of {} MoE layers have no load and keep their experts in order\n", missing_layers,
              info.moe_layers.size());
-  const int layers = std::max(info.n_layers, rows.back().first + 1);
-  write_whole_file(options.plan_out, placement_json(rows, layers, info.n_experts).dump() + "\n");
+  const int layers = std::max(info.n_layers, slots_by_layer.rbegin()->first + 1);
+  write_whole_file(options.plan_out, sglang_placement(slots_by_layer, layers, info.n_experts));
   Report report;
   report.value({.name = "plan made from steps", .key = "plan_steps"},
                fmt::format("{} to {}", plan_steps.first, plan_steps.last));
   report.value({.name = "tried on steps", .key = "later_steps"},
                fmt::format("{} to {}", later_steps.first, later_steps.last));
   report.value({.name = "slots of a rank", .key = "slots_per_rank"},
-               static_cast<std::int64_t>(rows.front().second.size()) / options.ranks);
+               std::ssize(slots_by_layer.begin()->second) / options.ranks);
   report.sentence("Load of the fullest rank, in units of the mean, with experts in their order and by the plan:");
   report.table("layers", table);
   print_report(report, options.json);
@@ -236,29 +223,16 @@ Counted count_routing(const Command& command, VolumesOptions& options) {
   return counted;
 }
 
-void add(std::vector<std::uint32_t>& sum, const std::vector<std::uint32_t>& more) {
-  sum.resize(more.size());
-  for (std::size_t i = 0; i < more.size(); ++i) sum[i] += more[i];
-}
-
 // Uses the ranks and the placement of the recording, which holds counts but not the experts of each token.
 Counted count_recording(const VolumesOptions& options) {
   const auto [info, frame] = recorded_step(options.recording, options.run, options.step);
-  Counted counted;
-  int layers = 0;
-  for (const RouterFrame& router : frame->routers) {
-    if (router.volume.ranks == 0 || (options.layer >= 0 && router.layer != options.layer)) continue;
-    counted.volume.ranks = router.volume.ranks;
-    counted.volume.ranks_per_node = router.volume.ranks_per_node;
-    add(counted.volume.copies_RR, router.volume.copies_RR);
-    add(counted.volume.distinct_RR, router.volume.distinct_RR);
-    add(counted.volume.nodes_RN, router.volume.nodes_RN);
-    ++layers;
-  }
+  auto [volume, layers] = sum_of_layers(frame->routers, options.layer);
   if (layers == 0)
     throw std::runtime_error(options.layer >= 0
                                  ? fmt::format("{}: layer {} has no volumes", options.recording, options.layer)
                                  : fmt::format("{}: was recorded without volumes", options.recording));
+  Counted counted;
+  counted.volume = std::move(volume);
   counted.routing = fmt::format("{}, run {}, step {}", options.recording, options.run, frame->step);
   if (layers > 1) counted.routing += fmt::format(", mean of {} layers", layers);
   counted.tokens = info.tokens_per_step * layers;
@@ -267,10 +241,6 @@ Counted count_recording(const VolumesOptions& options) {
   counted.n_experts = info.n_experts;
   counted.moe_layers = to_int(info.moe_layers.size());
   return counted;
-}
-
-double sum_of(const std::vector<std::uint32_t>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
 // One copy costs bytes_per_token() on each link that it takes.
@@ -294,9 +264,7 @@ ValueTable operation_table(const RoutingTraffic& traffic, const std::vector<AllT
 void add_way(Report& report, const Counted& counted, AllToAll all_to_all, const std::vector<AllToAllOp>& ops) {
   const RoutingTraffic traffic = routing_traffic(counted.volume, counted.tokens, all_to_all);
   const std::string name = all_to_all_name(all_to_all), copies = name + ".copies_per_token.";
-  std::int64_t bytes_per_copy = 0;
-  for (const AllToAllOp& op : ops) bytes_per_copy += bytes_per_token(op.payload, counted.dim);
-  const double megabytes = 1e-6 * (bytes_per_copy * counted.moe_layers);
+  const double megabytes = 1e-6 * (bytes_per_copy(ops, counted.dim) * counted.moe_layers);
   report.sentence("");
   report.sentence(name + " all-to-all");
   report.value({.name = "copies per token", .digits = 6, .key = copies + "sent"}, traffic.copies_per_token);
@@ -328,11 +296,10 @@ Report report_of(const Counted& counted, const std::vector<AllToAllOp>& ops, boo
   report.value({.name = "experts of a token", .key = "top_k"}, counted.top_k);
   report.value({.name = "MoE layers", .key = "moe_layers"}, counted.moe_layers);
   report.value({.name = "slots without an expert (-1), sent nowhere", .key = "slots_sent_nowhere"}, counted.nowhere);
-  const double tokens = counted.tokens;
   report.value({.name = "ranks of a token", .key = "ranks_per_token", .format = ".3f"},
-               sum_of(volume.distinct_RR) / tokens);
+               ranks_per_token(volume, counted.tokens));
   report.value({.name = "nodes of a token", .key = "nodes_per_token", .format = ".3f"},
-               sum_of(volume.nodes_RN) / tokens);
+               nodes_per_token(volume, counted.tokens));
   for (const AllToAll all_to_all : {AllToAll::standard, AllToAll::deep_ep}) add_way(report, counted, all_to_all, ops);
   const double saved = saved_by_deepep(volume);
   report.sentence("");
@@ -342,11 +309,10 @@ Report report_of(const Counted& counted, const std::vector<AllToAllOp>& ops, boo
                 .key = "saved_by_deepep"},
                saved);
   if (has_matrices) {
-    Report::Json& json = report.json();
-    json["copies_RR"] = volume.copies_RR;
-    json["distinct_RR"] = volume.distinct_RR;
-    json["nodes_RN"] = volume.nodes_RN;
-    if (!counted.copies_RE.empty()) json["copies_RE"] = counted.copies_RE;
+    report.json("copies_RR", volume.copies_RR);
+    report.json("distinct_RR", volume.distinct_RR);
+    report.json("nodes_RN", volume.nodes_RN);
+    if (!counted.copies_RE.empty()) report.json("copies_RE", counted.copies_RE);
   }
   return report;
 }

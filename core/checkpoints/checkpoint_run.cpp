@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -222,6 +223,14 @@ TelemetryFrame CheckpointRun::step(PassWatch* also) {
 void CheckpointRun::show_specialisation(TelemetryFrame& frame) {
   if (!frame.specialisation.empty()) return;
   frame.specialisation = std::exchange(specialisation_, std::vector<SpecialisationFrame>(info_.moe_layers.size()));
+}
+
+std::vector<double> CheckpointRun::fair_shares(std::size_t moe) const {
+  const std::vector<std::uint64_t>& load = load_[moe];
+  const double slots = std::accumulate(load.begin(), load.end(), 0.0);
+  std::vector<double> shares;
+  for (const std::uint64_t n : load) shares.push_back(static_cast<double>(n) * info_.n_experts / slots);
+  return shares;
 }
 
 TextLoss CheckpointRun::loss() const {

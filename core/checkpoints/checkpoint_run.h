@@ -58,6 +58,7 @@ class CheckpointRun {
   TextLoss loss() const;
   // Slots of each expert in the batches that have been run, [E] for each MoE layer.
   const std::vector<std::vector<std::uint64_t>>& load() const { return load_; }
+  std::vector<double> fair_shares(std::size_t moe) const;  // load()[moe] divided by its mean, [E]
 
  private:
   using Batch = std::span<const TextPiece>;

@@ -147,10 +147,8 @@ class Parts {
   void add_all_to_all() {
     const bool standard = c_.all_to_all == AllToAll::standard;
     const auto ops = all_to_all_ops(c_.payload, c_.recompute == Recompute::full);
-    double bytes_per_copy = 0;
-    for (const AllToAllOp& op : ops) bytes_per_copy += bytes_per_token(op.payload, c_.shape.row_dim());
-    const double layers = c_.shape.n_moe_layers();
-    const double per_copy = bytes_per_copy * layers * time_.duplication;
+    const double layers = c_.shape.n_moe_layers(), bytes = bytes_per_copy(ops, c_.shape.row_dim());
+    const double per_copy = bytes * layers * time_.duplication;
     time_.network_bytes = per_copy * c_.traffic.network;
     time_.nvlink_bytes = per_copy * c_.traffic.nvlink;
     const LayerRates rates = layer_rates(c_, p_);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "core/findings/comparison/comparison.h"
 #include "core/findings/comparison/operand_sqnr.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/panel/measured_experts.h"
@@ -205,20 +206,13 @@ Panel::Answer GradientErrorPanel::answerOfPredictions() const {
            ratio, kl}};
 }
 
-// Returns the mean over the batches of the compared run, with its interval; nullopt if it was not measured.
-std::optional<FigureOfPieces> GradientErrorPanel::overTexts(Metric metric) const {
-  const History& run = *selection_->histories()[comparedRun(*selection_)];
-  std::vector<double> known;
-  for (const float value : run.values_in(metric, kWholeRun, run.steps()))
-    if (std::isfinite(value)) known.push_back(value);
-  return known.empty() ? std::nullopt : std::optional(figure_of_pieces(known));
-}
-
 // "B: KL from A 0.0123 ± 0.0021 nats/token, probability ratio beyond 2 for 1.2 % of the tokens, ...".
 Panel::Answer GradientErrorPanel::answerOfCheckpoints() const {
   const QString letter = runLetter(*selection_, comparedRun(*selection_));
-  const auto kl = overTexts(Metric::fp32_kl), ratio = overTexts(Metric::fp32_ratio_beyond_2),
-             flipped = overTexts(Metric::fp32_any_layer_flipped);
+  const History& run = *selection_->histories()[comparedRun(*selection_)];
+  const auto over_texts = [&](Metric metric) { return figure_of_texts(run, metric, kWholeRun); };
+  const auto kl = over_texts(Metric::fp32_kl), ratio = over_texts(Metric::fp32_ratio_beyond_2),
+             flipped = over_texts(Metric::fp32_any_layer_flipped);
   if (!ratio) return {};
   if (kl && kl->mean == 0) return {{}, {"The predictions equal those of A", "Equal"}};
   const QString first = kl ? QString("%1: KL from A %2 nats/token").arg(letter, intervalText(*kl))
@@ -247,7 +241,9 @@ void GradientErrorPanel::setLive(bool live) {
 }
 
 bool GradientErrorPanel::measured() const {
-  if (onTheSameTexts(*selection_)) return overTexts(Metric::fp32_ratio_beyond_2).has_value();
+  if (onTheSameTexts(*selection_))
+    return figure_of_texts(*selection_->histories()[comparedRun(*selection_)], Metric::fp32_ratio_beyond_2, kWholeRun)
+        .has_value();
   return std::ranges::any_of(selection_->histories(), [](const auto& history) {
     return !history->steps().empty() && history->gradient_frame_at(history->steps().last);
   });

@@ -6,7 +6,6 @@
 #include <QPushButton>
 #include <QStackedWidget>
 
-#include "core/frame/figure_of_pieces.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/line_plot.h"
 #include "widgets/plots/matrix_plot.h"
@@ -39,7 +38,6 @@ class GradientErrorPanel : public Panel {
   bool ofPredictions() const;
   void followOrigin();
   QString predictionCaption() const;
-  std::optional<FigureOfPieces> overTexts(Metric metric) const;
   // Shows layers x tensors of the active run if the user chose that, else the whole models of all runs.
   void showFigure();
   Answer answerOfPredictions() const;

@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -96,12 +95,10 @@ void add_load(Report& report, const CheckpointRun& run) {
   const RunInfo& info = run.info();
   if (info.moe_layers.empty()) return;
   report.sentence("load of each expert, in fair shares:");
-  for (std::size_t i = 0; i < info.moe_layers.size(); ++i) {
-    const double slots = std::accumulate(run.load()[i].begin(), run.load()[i].end(), 0.0);
-    report.sentence(fmt::format("layer {}: {}", info.moe_layers[i], joined(run.load()[i], " ", [&](std::uint64_t n) {
-                                  return fmt::format("{:.2f}", static_cast<double>(n) * info.n_experts / slots);
+  for (std::size_t i = 0; i < info.moe_layers.size(); ++i)
+    report.sentence(fmt::format("layer {}: {}", info.moe_layers[i], joined(run.fair_shares(i), " ", [](double share) {
+                                  return fmt::format("{:.2f}", share);
                                 })));
-  }
 }
 
 void add_written(Report& report, const CheckpointModel& model, const std::vector<LabelledText>& texts,
@@ -274,43 +271,23 @@ ExpertFigures add_without_each(Report& report, CheckpointModel& model, const std
   return figures;
 }
 
-// Figures that compare checkpoint B with A: means over the batches, with intervals.
-class PairFigures {
- public:
-  explicit PairFigures(const CheckpointPair& pair)
-      : a_(std::make_shared<History>(pair.a().info())), b_(std::make_shared<History>(pair.b().info())) {
-    a_->append(Marker{0, 0, kSettingsMarker, pair.a().settings()});
-    b_->append(Marker{1, 0, kSettingsMarker, pair.b().settings()});
-  }
-  void add(const std::shared_ptr<const TelemetryFrame>& a, const std::shared_ptr<const TelemetryFrame>& b) {
-    a_->append(a);
-    b_->append(b);
-  }
-
-  void add_to(Report& report) const {
-    ValueTable table({{"B against A"}, {"mean over batches"}, {.name = "95 % interval, +-", .digits = 2}});
-    const auto row = [&](const std::string& name, Metric metric, int layer, double factor) {
-      std::vector<double> known;
-      for (const float value : b_->values_in(metric, layer, b_->steps()))
-        if (std::isfinite(value)) known.push_back(factor * value);
-      if (known.empty()) return;
-      const FigureOfPieces figure = figure_of_pieces(known);
-      table.add(name, figure.mean, figure.interval);
-    };
-    row("KL divergence of the predictions, 1e-3 nats/token", Metric::fp32_kl, kWholeRun, 1e3);
-    row("k1, 1e-3 nats/token", Metric::fp32_k1, kWholeRun, 1e3);
-    row("k3, 1e-3 nats/token", Metric::fp32_k3, kWholeRun, 1e3);
-    row("probability ratio beyond 2, % of the tokens", Metric::fp32_ratio_beyond_2, kWholeRun, 100);
-    row("other experts in at least one layer, % of the tokens", Metric::fp32_any_layer_flipped, kWholeRun, 100);
-    for (const int layer : b_->info().moe_layers)
-      row(fmt::format("other experts in layer {}, % of the tokens", layer), Metric::flip_rate, layer, 100);
-    report.table("", table);
-    report.sentence(verdict_sentence(conclude(a_, {b_}, {})));
-  }
-
- private:
-  std::shared_ptr<History> a_, b_;
-};
+// Adds figures that compare checkpoint B with A: means over the batches, with intervals.
+void add_pair_figures(Report& report, const HistoryPtr& a, const HistoryPtr& b) {
+  ValueTable table({{"B against A"}, {"mean over batches"}, {.name = "95 % interval, +-", .digits = 2}});
+  const auto row = [&](const std::string& name, Metric metric, int layer, double factor) {
+    if (const auto figure = figure_of_texts(*b, metric, layer))
+      table.add(name, factor * figure->mean, factor * figure->interval);
+  };
+  row("KL divergence of the predictions, 1e-3 nats/token", Metric::fp32_kl, kWholeRun, 1e3);
+  row("k1, 1e-3 nats/token", Metric::fp32_k1, kWholeRun, 1e3);
+  row("k3, 1e-3 nats/token", Metric::fp32_k3, kWholeRun, 1e3);
+  row("probability ratio beyond 2, % of the tokens", Metric::fp32_ratio_beyond_2, kWholeRun, 100);
+  row("other experts in at least one layer, % of the tokens", Metric::fp32_any_layer_flipped, kWholeRun, 100);
+  for (const int layer : b->info().moe_layers)
+    row(fmt::format("other experts in layer {}, % of the tokens", layer), Metric::flip_rate, layer, 100);
+  report.table("", table);
+  report.sentence(verdict_sentence(conclude(a, {b}, {})));
+}
 
 void add_pair_losses(Report& report, const CheckpointPair& pair) {
   ValueTable table({{"text"},
@@ -365,20 +342,24 @@ void run_pair(const RunCommand& command, const CheckpointModel& a, const ReadTex
     begin_run(*recording, pair.b(), b.notes());
     recording->add(Marker{1, 0, "event", pair.weights().text()});
   }
-  PairFigures figures(pair);
+  const auto history_a = std::make_shared<History>(pair.a().info()),
+             history_b = std::make_shared<History>(pair.b().info());
+  history_a->append(Marker{0, 0, kSettingsMarker, pair.a().settings()});
+  history_b->append(Marker{1, 0, kSettingsMarker, pair.b().settings()});
   for (std::int64_t step = 0; step < pair.steps(); ++step) {
     if (!command.quiet) show_count("batch", step, pair.steps());
     CheckpointPair::Frames frames = pair.step();
     const auto of_a = std::make_shared<const TelemetryFrame>(std::move(frames.a)),
                of_b = std::make_shared<const TelemetryFrame>(std::move(frames.b));
-    figures.add(of_a, of_b);
+    history_a->append(of_a);
+    history_b->append(of_b);
     if (!recording) continue;
     recording->add(of_a);
     recording->add(of_b);
   }
   if (!command.quiet) show_count("batch", pair.steps(), pair.steps());
   add_pair_losses(report, pair);
-  figures.add_to(report);
+  add_pair_figures(report, history_a, history_b);
   print_part(report);
   if (recording) recording->finish();
 }

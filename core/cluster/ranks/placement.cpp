@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -161,6 +162,16 @@ std::vector<std::int32_t> experts_of_slots(const Placement& placement) {
       for (int i = placement.first_replica[expert]; i < placement.first_replica[expert + 1]; ++i)
         if (placement.replica_rank[i] == rank) experts.push_back(expert);
   return experts;
+}
+
+std::string sglang_placement(const std::map<int, std::vector<std::int32_t>>& slots_by_layer, int layers,
+                             int n_experts) {
+  std::vector<std::int32_t> in_order(slots_by_layer.begin()->second.size());
+  for (std::size_t slot = 0; slot < in_order.size(); ++slot) in_order[slot] = to_int(slot) % n_experts;
+  nlohmann::json map = nlohmann::json::array();
+  for (int layer = 0; layer < layers; ++layer)
+    map.push_back(slots_by_layer.contains(layer) ? slots_by_layer.at(layer) : in_order);
+  return nlohmann::json{{"physical_to_logical_map", map}}.dump() + '\n';
 }
 
 std::vector<std::int32_t> rebalance_experts(std::span<const float> load_E, const EplbShape& shape) {

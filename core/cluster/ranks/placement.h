@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/numerics/index.h"
@@ -45,6 +47,9 @@ std::vector<double> rank_loads(const Placement& placement, std::span<const std::
 double rank_imbalance(const Placement& placement, std::span<const std::uint64_t> load_E);
 // Returns the expert in each slot, the slots of a rank one after the other.
 std::vector<std::int32_t> experts_of_slots(const Placement& placement);
+// Returns the file that SGLang reads, which has a row for each of `layers` layers. `slots_by_layer`: their
+// experts_of_slots(); layers without a plan, of which dense ones have no effect, keep their experts in order.
+std::string sglang_placement(const std::map<int, std::vector<std::int32_t>>& slots_by_layer, int layers, int n_experts);
 
 // EPLB, DeepSeek's balancer of expert parallelism (github.com/deepseek-ai/EPLB, rebalance_experts): chooses from the
 // load of each expert which experts get replicas, and which GPU holds which replica.

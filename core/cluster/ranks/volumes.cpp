@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <functional>
 #include <stdexcept>
 #include <string>
 
@@ -73,6 +74,30 @@ VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, cons
     }
   }
   return volume;
+}
+
+namespace {
+
+void add(std::vector<std::uint32_t>& sum, const std::vector<std::uint32_t>& values) {
+  sum.resize(values.size());
+  std::ranges::transform(sum, values, sum.begin(), std::plus());
+}
+
+}  // namespace
+
+SummedVolume sum_of_layers(std::span<const RouterFrame> routers, int layer) {
+  SummedVolume sum;
+  for (const RouterFrame& router : routers) {
+    const VolumeFrame& volume = router.volume;
+    if (volume.ranks == 0 || (layer >= 0 && router.layer != layer)) continue;
+    sum.volume.ranks = volume.ranks;
+    sum.volume.ranks_per_node = volume.ranks_per_node;
+    add(sum.volume.copies_RR, volume.copies_RR);
+    add(sum.volume.distinct_RR, volume.distinct_RR);
+    add(sum.volume.nodes_RN, volume.nodes_RN);
+    ++sum.layers;
+  }
+  return sum;
 }
 
 std::vector<std::uint32_t> count_by_expert(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks) {
@@ -177,6 +202,12 @@ LinkCopies total(std::span<const LinkCopies> ranks) {
 
 std::vector<std::uint64_t> received_tokens(const VolumeFrame& volume, AllToAll kind) {
   return received_by_rank(kind == AllToAll::standard ? volume.copies_RR : volume.distinct_RR, volume.ranks);
+}
+
+std::int64_t bytes_per_copy(std::span<const AllToAllOp> ops, std::int64_t dim) {
+  std::int64_t bytes = 0;
+  for (const AllToAllOp& op : ops) bytes += bytes_per_token(op.payload, dim);
+  return bytes;
 }
 
 std::vector<AllToAllOp> all_to_all_ops(Payload payload, bool recompute) {

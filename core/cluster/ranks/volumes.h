@@ -25,6 +25,14 @@ VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, int 
 VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, const Placement& placement,
                           int ranks_per_node);
 
+// The copies of a recorded step, summed over layers that have the same ranks.
+struct SummedVolume {
+  VolumeFrame volume;
+  int layers = 0;  // that were counted
+};
+// `layer`: the only one to count; -1: all.
+SummedVolume sum_of_layers(std::span<const RouterFrame> routers, int layer = -1);
+
 // Returns the copies that each source rank sends to each expert, [R, E]. topk_TK as for count_volumes().
 std::vector<std::uint32_t> count_by_expert(std::span<const std::int32_t> topk_TK, int top_k, int n_experts, int ranks);
 
@@ -60,6 +68,8 @@ struct AllToAllOp {
 // (DeepEP's FP8 dispatch). MXFP8 shrinks the forward dispatch and the combine's backward pass, which also sends rows to
 // the experts (torchao, a2a_dispatch.py).
 std::vector<AllToAllOp> all_to_all_ops(Payload payload, bool recompute);
+// Returns the bytes of one copy of a token's row in all operations.
+std::int64_t bytes_per_copy(std::span<const AllToAllOp> ops, std::int64_t dim);
 
 // Computes, from the routing, the bytes that the all-to-alls of a training over several processes give to the
 // transport.

@@ -58,6 +58,13 @@ RunFigures run_figures(const History& history, StepRange window) {
   return row;
 }
 
+std::optional<FigureOfPieces> figure_of_texts(const History& history, Metric metric, int layer) {
+  std::vector<double> known;
+  for (const float value : history.values_in(metric, layer, history.steps()))
+    if (std::isfinite(value)) known.push_back(value);
+  return known.empty() ? std::nullopt : std::optional(figure_of_pieces(known));
+}
+
 StepRange last_common_steps(std::span<const HistoryPtr> histories, std::int64_t n) {
   if (histories.empty()) return {};
   StepRange common = histories.front()->steps();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/findings/comparison/verdict.h"
+#include "core/frame/figure_of_pieces.h"
 #include "core/recording/history/history.h"
 
 namespace moescope {
@@ -39,6 +40,9 @@ struct RunFigures {
   float gradient_cosine = kNoValue;
 };
 RunFigures run_figures(const History& history, StepRange window);
+// Returns the mean of the finite values of all steps, with its interval, if each step is another text; nullopt if there
+// is none.
+std::optional<FigureOfPieces> figure_of_texts(const History& history, Metric metric, int layer);
 // Returns the range of the last `n` steps that all runs have (shorter if they have fewer).
 StepRange last_common_steps(std::span<const HistoryPtr> histories, std::int64_t n);
 

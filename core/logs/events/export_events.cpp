@@ -111,6 +111,13 @@ std::vector<std::string> exported_events(const std::string& folder) {
   return files;
 }
 
+double step_seconds(const History& history) {
+  double seconds = 0;
+  for (const float ms : history.values_in(Metric::step_ms, kWholeRun, history.steps()))
+    if (ms > 0) seconds += 1e-3 * ms;
+  return seconds;
+}
+
 std::string export_events(const History& history, const std::string& folder, double start,
                           const std::function<bool(double)>& progress) {
   const std::vector<std::int64_t> steps = history.steps_in(history.steps());

@@ -37,6 +37,8 @@ std::vector<std::string> event_folders(const std::string& parent, std::span<cons
 // Returns the files that export_events() has written to a folder.
 std::vector<std::string> exported_events(const std::string& folder);
 
+// Returns the time that all steps took.
+double step_seconds(const History& history);
 // Writes every scalar of every step to FOLDER/events.out.tfevents.*, which TensorBoard shows as one run; returns the
 // path of the file. Wall time is `start` (seconds since 1970) plus the time of the step. Then removes an
 // earlier export in the folder. `progress` is called with 0..1 and returns false to cancel, which leaves the folder as
