@@ -102,11 +102,8 @@ void scan(const ScanOptions& o) {
 void add_scan_command(CLI::App& app) {
   auto options = std::make_shared<ScanOptions>();
   Command command(app, "scan", "Round one operand at a time and rank the operands by the error of the gradient");
-  command.last_counts();
   TrainOptions& run = options->run;
-  const Option preset = command.option("--preset", run.preset, "Preset of the run, as for train (default: small)");
-  command.option("--config", run.config, "Config of the run, a TOML file").excludes(preset);
-  command.option("--set", run.set, "KEY=VALUE: one key of the config; may be repeated").repeatable();
+  add_config_options(command, run);
   command.option("--resume", run.resume, "Resume the run from the newest checkpoint in this folder");
   command.option("--steps", options->warmup, "Steps to train before the scan, if no checkpoint is given")
       .range(std::int64_t{0}, std::int64_t{1000000000})

@@ -328,11 +328,8 @@ void sweep(const SweepOptions& o) {
 void add_sweep_command(CLI::App& app) {
   auto options = std::make_shared<SweepOptions>();
   Command command(app, "sweep", "Train a grid of settings, each with several seeds, and compare them");
-  command.last_counts();
   TrainOptions& run = options->run;
-  const Option preset = command.option("--preset", run.preset, "Base run: a preset, as for train");
-  command.option("--config", run.config, "Base run: a TOML file").excludes(preset);
-  command.option("--set", run.set, "KEY=VALUE: one key of the config, for all runs; may be repeated").repeatable();
+  add_config_options(command, run);
   command
       .option("--over", options->axes,
               "KEY=VALUE,VALUE,...: an axis of the grid, any key of the config; may be repeated")

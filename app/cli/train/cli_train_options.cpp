@@ -20,16 +20,21 @@
 
 namespace moescope {
 
-void add_train_options(Command& sub, TrainOptions& o) {
+Option add_config_options(Command& sub, TrainOptions& o, const std::string& comparisons, const std::string& twins) {
   sub.last_counts();
   const Option preset =
       sub.option("--preset", o.preset,
-                 fmt::format("Start from a preset: {} (default: small); or from a comparison of several runs: {}",
-                             joined(preset_names(), ", "), joined(comparison_preset_names(), ", ")));
-  sub.option("--config", o.config,
-             "Start from a TOML file; keys that it leaves out keep their defaults. Tables [[compare]] in it are twins, "
-             "as --compare makes them")
+                 fmt::format("Start from a preset: {} (default: small){}", joined(preset_names(), ", "), comparisons));
+  sub.option("--config", o.config, "Start from a TOML file; keys that it leaves out keep their defaults" + twins)
       .excludes(preset);
+  sub.option("--set", o.set, "KEY=VALUE: one key of the config, such as router.top_k=4; may be repeated").repeatable();
+  return preset;
+}
+
+void add_train_options(Command& sub, TrainOptions& o) {
+  const Option preset =
+      add_config_options(sub, o, "; or from a comparison of several runs: " + joined(comparison_preset_names(), ", "),
+                         ". Tables [[compare]] in it are twins, as --compare makes them");
   const Option from =
       sub.option("--from", o.from,
                  "Start from the weights of a checkpoint of transformers (DeepSeek-V2 or -V3): a folder with "
@@ -37,7 +42,6 @@ void add_train_options(Command& sub, TrainOptions& o) {
                  "gives the settings of the model, .safetensors, whose weights the run begins with, and "
                  "tokenizer.json, whose tokens it reads. Optimizer, schedule and steps begin anew")
           .excludes(preset);
-  sub.option("--set", o.set, "KEY=VALUE: one key of the config, such as router.top_k=4; may be repeated").repeatable();
   sub.option("--data", o.data,
              "Text file or folder to train on (default: built-in text, see data.generator in a saved config)");
   sub.option("--precision", o.precision,

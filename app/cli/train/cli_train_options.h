@@ -30,7 +30,11 @@ struct TrainOptions {
   bool compares() const { return !compare.empty() || !dense_twins.empty() || noise_twin || perturbed_twin; }
 };
 
-void add_train_options(Command& sub, TrainOptions& o);
+// Adds --preset, --config and --set, the settings of a run; the texts follow the help of the first two. Returns
+// --preset.
+Option add_config_options(Command& sub, TrainOptions& o, const std::string& comparisons = {},
+                          const std::string& twins = {});
+void add_train_options(Command& sub, TrainOptions& o);  // all options of train
 
 // Returns the recipe of --recipe; nullopt if `name` is empty. Throws std::runtime_error naming the recipes.
 std::optional<Recipe> recipe_option(const std::string& name);
