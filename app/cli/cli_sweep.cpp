@@ -25,26 +25,15 @@
 #include "app/program/kernel_restart.h"
 #include "core/config/run_config.h"
 #include "core/files/output_guard.h"
-#include "core/files/text/report.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/findings/comparison/outcomes.h"
-#include "core/findings/comparison/training_recipe.h"
-#include "core/findings/comparison/verdict_words.h"
 #include "core/numerics/threads.h"
 #include "core/training/engine/run_queue.h"
 #include "core/training/engine/sweep.h"
 
 namespace moescope {
 namespace {
-
-struct SweepResult {
-  std::string run;  // name of the run that was varied
-  std::int64_t steps = 0;
-  int seeds = 1;
-  std::span<const SweepAxis> axes;
-  std::span<const SweepPoint> points;
-};
 
 // A figure of the tables: its title, and the keys of its CSV columns.
 struct SweepColumn {
@@ -99,15 +88,6 @@ std::string allowance(const SweepResult& result) {
       compared);
 }
 
-// Returns what the interval of the gap to the first point says.
-VerdictWord word_of(const SweepPoint& first, const SweepPoint& point) {
-  if (std::isnan(point.gap.half_width)) return VerdictWord::not_judged;
-  const SeedMean& loss = point.by_validation ? first.val_loss : first.loss;
-  Conclusion c;
-  c.verdict = verdict_of_interval(point.gap.mean, point.gap.half_width, kRelevantGap * loss.mean);
-  return verdict_word(c);
-}
-
 // Returns the sentences below the table: over which steps and seeds the figures are taken, what the intervals mean.
 std::string sweep_notes(const SweepResult& result) {
   std::string notes = fmt::format(
@@ -129,24 +109,6 @@ std::string sweep_notes(const SweepResult& result) {
   const auto lost = std::ranges::count_if(result.points, [](const SweepPoint& point) { return point.lost > 0; });
   if (lost > 0) notes += " Runs whose loss became NaN or infinite are lost and not part of any mean.";
   return notes;
-}
-
-std::string sweep_recipes(const SweepResult& result, std::span<const RunGroup> runs) {
-  nlohmann::json recipes = nlohmann::json::array();
-  for (std::size_t i = 0; i < result.points.size(); ++i) {
-    const SweepPoint& point = result.points[i];
-    nlohmann::json& recipe = recipes.emplace_back(training_recipe(runs[i].runs.front()));
-    for (std::size_t axis = 0; axis < result.axes.size(); ++axis)
-      recipe["settings"][result.axes[axis].field->key] = point.values[axis];
-    recipe["evidence"] = {{"loss", point.by_validation ? "val_loss" : "ce_loss"},
-                          {"gap_to_first", point.gap.mean},
-                          {"interval", point.gap.half_width},
-                          {"steps", result.steps},
-                          {"seeds", point.ended},
-                          {"lost", point.lost}};
-    if (i > 0) recipe["evidence"]["verdict"] = to_text(word_of(result.points.front(), point));
-  }
-  return nlohmann::json{{"baseline", "the first recipe"}, {"recipes", std::move(recipes)}}.dump(2) + '\n';
 }
 
 struct SweepOptions {

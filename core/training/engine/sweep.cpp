@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
@@ -14,7 +15,9 @@
 #include "core/findings/comparison/comparison.h"
 #include "core/findings/comparison/operand_sqnr.h"
 #include "core/findings/comparison/outcomes.h"
+#include "core/findings/comparison/training_recipe.h"
 #include "core/findings/comparison/verdict.h"
+#include "core/findings/comparison/verdict_words.h"
 #include "core/frame/figure_of_pieces.h"
 
 namespace moescope {
@@ -178,6 +181,37 @@ std::vector<SweepPoint> sweep_points(std::span<const RunGroup> runs, std::span<c
     found.by_validation = by_validation;
   }
   return points;
+}
+
+namespace {
+
+// Returns what the interval of the gap to the first point says.
+VerdictWord word_of(const SweepPoint& first, const SweepPoint& point) {
+  if (std::isnan(point.gap.half_width)) return VerdictWord::not_judged;
+  const SeedMean& loss = point.by_validation ? first.val_loss : first.loss;
+  Conclusion c;
+  c.verdict = verdict_of_interval(point.gap.mean, point.gap.half_width, kRelevantGap * loss.mean);
+  return verdict_word(c);
+}
+
+}  // namespace
+
+std::string sweep_recipes(const SweepResult& result, std::span<const RunGroup> runs) {
+  nlohmann::json recipes = nlohmann::json::array();
+  for (std::size_t i = 0; i < result.points.size(); ++i) {
+    const SweepPoint& point = result.points[i];
+    nlohmann::json& recipe = recipes.emplace_back(training_recipe(runs[i].runs.front()));
+    for (std::size_t axis = 0; axis < result.axes.size(); ++axis)
+      recipe["settings"][result.axes[axis].field->key] = point.values[axis];
+    recipe["evidence"] = {{"loss", point.by_validation ? "val_loss" : "ce_loss"},
+                          {"gap_to_first", point.gap.mean},
+                          {"interval", point.gap.half_width},
+                          {"steps", result.steps},
+                          {"seeds", point.ended},
+                          {"lost", point.lost}};
+    if (i > 0) recipe["evidence"]["verdict"] = to_text(word_of(result.points.front(), point));
+  }
+  return nlohmann::json{{"baseline", "the first recipe"}, {"recipes", std::move(recipes)}}.dump(2) + '\n';
 }
 
 }  // namespace moescope

@@ -56,4 +56,14 @@ struct SweepPoint {
 std::vector<SweepPoint> sweep_points(std::span<const RunGroup> runs, std::span<const SweepAxis> axes,
                                      std::int64_t steps);
 
+struct SweepResult {
+  std::string run;  // name of the run that was varied
+  std::int64_t steps = 0;
+  int seeds = 1;
+  std::span<const SweepAxis> axes;
+  std::span<const SweepPoint> points;
+};
+// Returns the file of the number formats of each point, as JSON: training_recipe() and the figures that speak for it.
+std::string sweep_recipes(const SweepResult& result, std::span<const RunGroup> runs);
+
 }  // namespace moescope
