@@ -58,11 +58,9 @@ void RunCosts::expectFirstStep() {
   selection_->setFirstStepSeconds(seconds);
 }
 
-QStringList RunCosts::presetTexts(const QString& preset) const {
+QString RunCosts::presetText(const QString& preset) const {
   const std::vector<RunConfig> runs = all_runs(load_preset(preset.toStdString()));
-  const QString list = speeds_.listText(runs);
-  const QString model = modelText(runs.front());
-  return {model + ". " + list, list, model, model.section(", ", 0, 0)};
+  return modelText(runs.front()) + ". " + speeds_.listText(runs);
 }
 
 QString RunCosts::timeText(const QString& preset, std::int64_t steps) const {

@@ -20,9 +20,8 @@ class RunCosts : public Actions {
   // `keeps`: whether the measured speeds are stored for the next start of the program.
   RunCosts(const Context& context, SetupForm* form, CompareActions* comparison, bool keeps);
 
-  void showStatus(const LiveStatus& status);  // called by the frame clock with the status of the open run
-  // Returns one-line descriptions of a preset and its cost, the longest first.
-  QStringList presetTexts(const QString& preset) const;
+  void showStatus(const LiveStatus& status);        // called by the frame clock with the status of the open run
+  QString presetText(const QString& preset) const;  // model and cost
   // Returns the time that `steps` steps of a preset take: "about 40 s on this machine".
   QString timeText(const QString& preset, std::int64_t steps) const;
 

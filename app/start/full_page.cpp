@@ -46,10 +46,10 @@ FullPage::FullPage(const char* name, const QString& title, QWidget* parent)
   hide();
 }
 
-void FullPage::setBack(const QString& workspace) {
-  back_->setVisible(!workspace.isEmpty());
-  back_->setText("Back to " + workspace);
-  back_->setToolTip("Shows the panels again (Esc)");
+void FullPage::setBack(const QString& text) {
+  back_->setVisible(!text.isEmpty());
+  back_->setText(text);
+  back_->setToolTip("Shows the panels (Esc)");
 }
 
 void FullPage::setHeading(const QString& heading, const QString& about) {

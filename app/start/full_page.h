@@ -16,8 +16,8 @@ class FullPage : public QScrollArea {
 
  public:
   FullPage(const char* name, const QString& title, QWidget* parent);
-  // Offers the way back to a workspace; an empty name: there is nothing to show in it.
-  virtual void setBack(const QString& workspace);
+  // Offers the way to the panels of a workspace; an empty text: there is nothing to show in it.
+  virtual void setBack(const QString& text);
 
  signals:
   void backRequested();  // the way back, or Escape

@@ -10,7 +10,6 @@
 #include "app/setup/setup_form.h"
 #include "app/start/lesson_list.h"
 #include "core/config/config_toml.h"
-#include "widgets/look/fitted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/type_scale.h"
 
@@ -47,9 +46,9 @@ void StartPage::resizeEvent(QResizeEvent* event) {
   lessons_->showSubjects(height() >= withType(kHeightWithSubjects, fontMetrics()));
 }
 
-void StartPage::setBack(const QString& workspace) {
-  FullPage::setBack(workspace);
-  setHeading(workspace.isEmpty() ? "MoEScope" : "Start page",
+void StartPage::setBack(const QString& text) {
+  FullPage::setBack(text);
+  setHeading(text.isEmpty() ? "MoEScope" : "Start page",
              "Train a small mixture of experts on this machine, or open what another program logged. Files can be "
              "dropped on the window.");
 }
@@ -87,9 +86,8 @@ void StartPage::addPreset() {
   for (const std::string& name : preset_names()) presets_->addItem(QString::fromStdString(name));
   presets_->setCurrentText(kDefaultPreset);
   connect(presets_, &QComboBox::currentTextChanged, this, &StartPage::showCost);
-  cost_ = new FittedLabel;
+  cost_ = pageText({}, Type::body, true);
   cost_->setObjectName("start_cost");
-  cost_->setRole(QPalette::PlaceholderText);
   auto* content = new QWidget;
   auto* both = plainRow(content, kSpace12);
   both->addWidget(presets_);
@@ -137,7 +135,7 @@ void StartPage::setCosts(const RunCosts* costs) {
 
 void StartPage::showCost() {
   if (!costs_) return;
-  cost_->setTexts(costs_->presetTexts(presets_->currentText()));
+  cost_->setText(costs_->presetText(presets_->currentText()));
   comparison_->setText(QString("BF16, MXFP8, NVFP4 and MXFP4 with forced balance, on the same batches, and a noise "
                                "twin. Verdicts on NVFP4 and MXFP4 are expected by step %1 (%2); MXFP8 may stay open.")
                            .arg(kVerdictStep)

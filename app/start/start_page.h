@@ -9,7 +9,6 @@ class QMenu;
 
 namespace moescope {
 
-class FittedLabel;
 class LessonList;
 class RunCosts;
 struct LessonProgress;
@@ -23,7 +22,7 @@ class StartPage : public FullPage {
   void setRecentFiles(QMenu* menu);
   void setCosts(const RunCosts* costs);  // the page shows the costs of presets
   void showProgress(const LessonProgress& progress);
-  void setBack(const QString& workspace) override;
+  void setBack(const QString& text) override;
   using FullPage::setHeading;
 
  signals:
@@ -48,8 +47,7 @@ class StartPage : public FullPage {
   void showCost();
 
   QComboBox* presets_;
-  FittedLabel* cost_;
-  QLabel *next_about_, *comparison_;
+  QLabel *cost_, *next_about_, *comparison_;
   QPushButton* next_;
   QToolButton* recent_;
   LessonList* lessons_;

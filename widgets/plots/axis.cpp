@@ -26,10 +26,10 @@ double roundStep(double min_step) {
 QString tickLabel(double value, double step) {
   const double size = std::abs(value);
   if (size == 0 && step < 1e-3) return QStringLiteral("0");
-  if (size >= 1e5) return formatCount(value);
+  if (size >= 1e3 && step >= 1) return formatCount(value);
   if (size != 0 && size < 1e-3) return withMinus(QString::number(value, 'g', 3));
   const int decimals = std::clamp(static_cast<int>(std::ceil(-std::log10(step) - 1e-9)), 0, 6);
-  return withMinus(QLocale::c().toString(value, 'f', decimals).remove(QLatin1Char(',')));
+  return withMinus(QLocale::c().toString(value, 'f', decimals));
 }
 
 std::vector<Tick> ticksEvery(double step, double low, double high, bool counts) {
