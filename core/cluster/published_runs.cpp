@@ -148,8 +148,7 @@ class Costs {
     config.traffic = cost.traffic = traffic_of(topk, shape, placement, c.all_to_all);
     cost.tokens_per_second = step_time(config, parameters_).tokens_per_second;
     cost.band = throughput_band(config, hypothesis_);
-    const Placement in_order = place_contiguous(to_int(shape.n_experts), c.ep);
-    config.traffic = traffic_of(forced_routing(), shape, in_order, c.all_to_all);
+    config.traffic = forced_traffic_of(c);
     cost.forced_tokens_per_second = step_time(config, parameters_).tokens_per_second;
     return cost;
   }
@@ -163,11 +162,10 @@ class Costs {
     return topk;
   }
 
-  const Routing& forced_routing() {
-    if (forced_.empty())
-      forced_ = route_by_pattern({RoutingRule::round_robin}, kTokens, to_int(config_.shape.top_k),
-                                 to_int(config_.shape.n_experts));
-    return forced_;
+  const RoutingTraffic& forced_traffic_of(const LiveCase& c) {
+    const auto [place, is_new] = forced_.try_emplace({c.ep, c.all_to_all});
+    if (is_new) place->second = forced_traffic(config_.shape, c.ep, c.all_to_all);
+    return place->second;
   }
 
   const StepConfig& config_;
@@ -176,7 +174,7 @@ class Costs {
   std::vector<double> load_;
   std::int64_t seed_;
   std::map<bool, Routing> by_load_;
-  Routing forced_;
+  std::map<std::pair<int, AllToAll>, RoutingTraffic> forced_;
 };
 
 }  // namespace
@@ -258,6 +256,27 @@ std::vector<LiveCost> live_costs(const StepConfig& config, Hypothesis hypothesis
   std::vector<LiveCost> costs;
   for (const LiveCase& c : cases) costs.push_back(cost(c));
   return costs;
+}
+
+std::vector<LiveCost> mean_costs(std::span<const std::vector<LiveCost>> costs_of_layers) {
+  std::vector<LiveCost> means = costs_of_layers.front();
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    const auto mean = [&](auto figure) {
+      double sum = 0;
+      for (const std::vector<LiveCost>& costs : costs_of_layers) sum += figure(costs[i]);
+      return sum / static_cast<double>(costs_of_layers.size());
+    };
+    LiveCost& cost = means[i];
+    cost.tokens_per_second = 1 / mean([](const LiveCost& c) { return 1 / c.tokens_per_second; });
+    cost.band.low = 1 / mean([](const LiveCost& c) { return 1 / c.band.low; });
+    cost.band.high = 1 / mean([](const LiveCost& c) { return 1 / c.band.high; });
+    cost.gradients_sent = static_cast<int>(std::lround(mean([](const LiveCost& c) { return c.gradients_sent; })));
+    cost.traffic.network = mean([](const LiveCost& c) { return c.traffic.network; });
+    cost.traffic.copies_per_token = mean([](const LiveCost& c) { return c.traffic.copies_per_token; });
+    cost.traffic.expert_rows_max_over_mean =
+        mean([](const LiveCost& c) { return c.traffic.expert_rows_max_over_mean; });
+  }
+  return means;
 }
 
 std::vector<LiveCase> live_cases(const StepConfig& config) {

@@ -67,6 +67,10 @@ std::vector<LiveCost> live_costs(const StepConfig& config, Hypothesis hypothesis
                                  std::span<const std::uint32_t> tokens_per_expert, std::span<const LiveCase> cases,
                                  std::int64_t seed = 1);
 
+// Costs of a step whose MoE layers have these costs in equal parts, [layers][cases]: times are means over the layers,
+// and so are the figures of the traffic that tables show.
+std::vector<LiveCost> mean_costs(std::span<const std::vector<LiveCost>> costs_of_layers);
+
 // live_cases() returns these cases for every possible EP degree, with the config's all-to-all: unchanged, node-limited,
 // balanced placement, MXFP8 payload, and all three together.
 inline constexpr int kLiveVariants = 5;

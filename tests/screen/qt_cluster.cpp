@@ -12,6 +12,7 @@
 #include "tests/support/shown_panel.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
+#include "tests/support/told_numbers.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/all_to_all/expert_placement_panel.h"
 #include "widgets/all_to_all/rank_matrix.h"
@@ -92,23 +93,6 @@ class ClusterPanelsTest : public QObject {
     QVERIFY(std::abs(sum - shown.time.ms_per_token) < 1e-9);
   }
 
-  // The answer has the speed with the chosen all-to-all and with the other one.
-  void theAnswerHasBothKindsOfAllToAll() {
-    TimeOfAStepPanel panel(selection_.get());
-    choose(&panel, "Routing", "forced balance");
-    ClusterQuestion question;
-    for (const AllToAll chosen : {AllToAll::deep_ep, AllToAll::standard}) {
-      const QString name = chosen == AllToAll::deep_ep ? "DeepEP all-to-all" : "standard all-to-all";
-      choose(&panel, "All-to-all", name);
-      show(&panel, {640, 360});
-      QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.all_to_all == chosen, kWaitMs);
-      question.all_to_all = chosen == AllToAll::deep_ep ? AllToAll::standard : AllToAll::deep_ep;
-      const double other = answer(question).time.tokens_per_second;
-      const QString ending = QString(" all-to-all %1 tokens/s").arg(formatCount(std::round(other)));
-      QVERIFY2(panel.answerText().endsWith(ending), qPrintable(panel.answerText()));
-    }
-  }
-
   // The routing is that of the run, until the user has chosen another one; without a run it is forced balance.
   void theRoutingFollowsTheRun() {
     Selection none;
@@ -155,13 +139,14 @@ class ClusterPanelsTest : public QObject {
     QVERIFY(shortened);
   }
 
-  // A note names the row width of the menu if it differs from the default.
-  void theNoteNamesLatentExperts() {
+  // The note says that the load has the experts of the model, and not those of the run.
+  void theNoteNamesTheStretchedLoad() {
     TimeOfAStepPanel panel(selection_.get());
     show(&panel, {640, 360});
-    choose(&panel, "Row width", "rows of D/2");
-    QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && panel.answered()->config.shape.latent_dim > 0, kWaitMs);
-    QVERIFY(panel.findChild<FittedLabel*>()->text().startsWith("With rows of D/2. Network "));
+    QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && !panel.property("busy").toBool(), kWaitMs);
+    const auto experts = find_router(selection_->frame().get(), selection_->layer())->tokens_per_expert.size();
+    const QString note = panel.findChild<FittedLabel*>()->text();
+    QVERIFY2(note.contains(QString(" (%1 experts stretched to 256)").arg(experts)), qPrintable(note));
   }
 
   void impossibleQuestionsHaveAProblem() {
@@ -174,25 +159,21 @@ class ClusterPanelsTest : public QObject {
     QVERIFY(!answer(question).problem.empty());
     question.live_load = {5, 1, 1, 1};
     QVERIFY(answer(question).problem.empty());
-    question.model = "16B";
-    question.routing = AskedRouting::live_limited;
-    QVERIFY2(answer(question).problem.find("no limited groups") != std::string::npos, answer(question).problem.c_str());
   }
 
-  // Both panels give the same answer to the same question, with and without limited groups.
+  // Both panels give the same answer to the same question.
   void oneRouterCostsTheSameInBothPanels() {
     ClusterQuestion question;
     question.live_load = {900, 300, 200, 150, 100, 80, 60, 10};
-    const LiveCase cases[] = {{32, false}, {32, true}};
-    const auto costs =
-        live_costs(published_b200_config(true, AllToAll::deep_ep), Hypothesis::h2, question.live_load, cases);
-    for (const bool limited : {false, true}) {
-      question.routing = limited ? AskedRouting::live_limited : AskedRouting::live;
-      const double asked_tokens_s = answer(question).time.tokens_per_second,
-                   shown_tokens_s = costs[limited].tokens_per_second;
-      QVERIFY2(std::abs(asked_tokens_s / shown_tokens_s - 1) < 1e-9,
-               qPrintable(QStringLiteral("%1, %2").arg(asked_tokens_s).arg(shown_tokens_s)));
-    }
+    question.routing = AskedRouting::live;
+    const LiveCase cases[] = {{32, false}};
+    const double asked_tokens_s = answer(question).time.tokens_per_second,
+                 shown_tokens_s = live_costs(published_b200_config(true, AllToAll::deep_ep), Hypothesis::h2,
+                                             question.live_load, cases)
+                                      .front()
+                                      .tokens_per_second;
+    QVERIFY2(std::abs(asked_tokens_s / shown_tokens_s - 1) < 1e-9,
+             qPrintable(QStringLiteral("%1, %2").arg(asked_tokens_s).arg(shown_tokens_s)));
   }
 
   void theLiveRoutersCostIsCores() {
@@ -203,35 +184,62 @@ class ClusterPanelsTest : public QObject {
     const auto cases = live_cases(config);
     const ValueTable table = panel.table();
     const std::size_t degrees = possible_ep(config).size();
+    const Rows rows(panel.csv());
     QCOMPARE(table.rows(), cases.size() + degrees);  // and an even load for each degree
     const auto* shown = panel.findChild<FigureTable*>();
     QCOMPARE(shown->columnCount(), static_cast<int>(degrees) + 1);
     QCOMPARE(shown->horizontalHeaderItem(3)->text(), QString("EP 32"));
     const auto frame = selection_->frame();
-    const auto router = std::ranges::find(frame->routers, selection_->layer(), &RouterFrame::layer);
     const auto at_32 = std::ranges::find_if(cases, [](const LiveCase& live_case) { return live_case.ep == 32; });
     const auto even = live_costs(config, Hypothesis::h2, {}, {&*at_32, 1}).front();
-    const auto load = live_costs(config, Hypothesis::h2, router->tokens_per_expert, {&*at_32, kLiveVariants});
+    std::vector<std::vector<LiveCost>> of_layers;  // a step's time is the mean over the layers
+    double fullest = even.tokens_per_second;
+    for (const RouterFrame& router : frame->routers) {
+      of_layers.push_back(live_costs(config, Hypothesis::h2, router.tokens_per_expert, {&*at_32, kLiveVariants}));
+      fullest = std::min(fullest, of_layers.back().front().tokens_per_second);
+    }
+    QVERIFY(of_layers.size() > 1);
     const std::size_t first = 2 * (kLiveVariants + 1);  // row of the even load at EP 32
     QVERIFY(table.row(first)[7] == table_value(even.tokens_per_second));
-    for (std::size_t i = 0; i < load.size(); ++i) {
-      QVERIFY(table.row(first + 1 + i)[7] == table_value(load[i].tokens_per_second));
-      QVERIFY(shown->item(2 + static_cast<int>(i), 3)
-                  ->text()
-                  .startsWith(formatCount(std::round(load[i].tokens_per_second))));
+    double lost = 0;
+    for (std::size_t i = 0; i < kLiveVariants; ++i) {
+      double seconds = 0;
+      for (const auto& costs : of_layers) seconds += 1 / costs[i].tokens_per_second;
+      const double speed = static_cast<double>(of_layers.size()) / seconds, shown_speed = rows.at(first + 1 + i, 7);
+      QVERIFY2(std::abs(shown_speed / speed - 1) < 1e-6, qPrintable(QString("%1, %2").arg(shown_speed).arg(speed)));
+      if (i == 0) lost = 100 * (1 - speed / even.tokens_per_second);
     }
-    const QString lost =
-        QString("%1 %").arg(std::round(100 * (1 - load[0].tokens_per_second / even.tokens_per_second)));
-    QVERIFY2(panel.answerText().startsWith(lost + " of the throughput at EP 32: "), qPrintable(panel.answerText()));
-    QCOMPARE(
-        panel.headline().value(0),
-        QString("The load of layer %1 of this run in all layers would cost %2 of the throughput at EP 32 (modelled)")
-            .arg(selection_->layer())
-            .arg(lost));
-    QVERIFY2(panel.about().value(0).contains(", the fullest of "), qPrintable(panel.about().value(0)));
+    const QString headline = panel.headline().value(0);
+    QCOMPARE(headline, QString("The imbalance of this run costs about %1 % of the throughput at EP 32 (modelled)")
+                           .arg(std::round(lost)));
+    const QString bound = QString("mean of %1 layers; %2 % if all had the load of layer ")
+                              .arg(of_layers.size())
+                              .arg(std::round(100 * (1 - fullest / even.tokens_per_second)));
+    QVERIFY2(panel.about().value(0).startsWith(bound), qPrintable(panel.about().value(0)));
   }
 
-  // A run with forced balance has no imbalance, so that only the rows without its load are shown.
+  // Runs stand beside each other; costs of other runs are not shown while those of the present ones are computed.
+  void costsAreThoseOfTheOpenRuns() {
+    SyntheticRun other(SyntheticShape{});
+    other.append(2);
+    Selection selection;
+    selection.setHistories({run_->history()});
+    ThisImbalancePanel panel(&selection);
+    show(&panel, {900, 400});
+    auto* table = panel.findChild<FigureTable*>();
+    const auto is_answered = [&] { return !panel.property("busy").toBool() && table->isVisible(); };
+    QTRY_VERIFY_WITH_TIMEOUT(is_answered(), kWaitMs);
+    const int of_one_run = table->rowCount();
+    selection.setHistories({other.history(), run_->history()});
+    QCOMPARE(panel.headline().value(0), QString("Computing the cost of this imbalance..."));
+    QVERIFY(!table->isVisible() && panel.answerText().isEmpty());
+    QTRY_VERIFY_WITH_TIMEOUT(is_answered(), kWaitMs);
+    QCOMPARE(table->rowCount(), of_one_run + 1);
+    QCOMPARE(table->item(1, 0)->text(), QString("load of A"));
+    QCOMPARE(table->item(2, 0)->text(), QString("load of B"));
+  }
+
+  // A run with forced balance has no imbalance.
   void forcedBalanceCostsNothing() {
     RunInfo info = run_->history()->info();
     info.config_toml = "[router]\nforce_balance = true\n";
@@ -241,9 +249,10 @@ class ClusterPanelsTest : public QObject {
     selection.setHistories({forced});
     ThisImbalancePanel panel(&selection);
     show(&panel, {640, 360});
-    QTRY_COMPARE_WITH_TIMEOUT(panel.findChild<FigureTable*>()->rowCount(), 2, kWaitMs);
-    QVERIFY2(panel.answerText().startsWith("Nothing: balance is forced"), qPrintable(panel.answerText()));
-    QVERIFY(panel.headline().value(0).startsWith("No imbalance: balance is forced"));
+    QTRY_VERIFY_WITH_TIMEOUT(panel.findChild<FigureTable*>()->rowCount() > 0, kWaitMs);
+    QVERIFY2(panel.answerText().startsWith("Nothing with forced balance at EP 32"), qPrintable(panel.answerText()));
+    QCOMPARE(panel.headline().value(0),
+             QString("The imbalance of this run costs nothing with forced balance at EP 32 (modelled)"));
     TimeOfAStepPanel time(&selection);
     QCOMPARE(control<QComboBox>(&time, "Routing")->currentText(), QString("forced balance"));
     AllToAllPanel bytes(&selection);
@@ -361,7 +370,7 @@ class ClusterPanelsTest : public QObject {
                                      {"EP 4", "EP 4: 2.00 \u00d7 the mean"},
                                      {"EP 8", "EP 8: 3.00 \u00d7 the mean"}})
       QCOMPARE(button(&panel, name)->text(), QString::fromUtf8(text));
-    QVERIFY(!button(&panel, "")->isVisible());  // EP 16 and more do not divide 8 experts
+    QVERIFY(!button(&panel, "EP 16")->isVisible());  // EP 16 and more do not divide 8 experts
     button(&panel, "EP 2")->click();
     QVERIFY2(panel.caption().contains("EP 2 assumed"), qPrintable(panel.caption()));
     QTRY_VERIFY2(panel.csv().contains("1,3,0,0,20"), qPrintable(panel.csv()));  // expert 3 is on rank 0 of 2

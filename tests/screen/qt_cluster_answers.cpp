@@ -55,16 +55,18 @@ class ClusterAnswersTest : public QObject {
       if (!panel.answered()->problem.empty()) continue;
       ++answered_trials;
       const auto parts = match(
-          "^([\\d,.]+k?) tokens/s per GPU, between ([\\d,.]+k?) and ([\\d,.]+k?); (\\S+) ms per token(?:; with .*)?$",
+          "^(\\S+) s for (\\S+) M tokens on 256 GPUs: ([\\d,.]+k?) tokens/s per GPU, between ([\\d,.]+k?) and "
+          "([\\d,.]+k?)$",
           sentence);
       const Rows rows(panel.csv());
       const Rows total = rows.rows_where(0, QStringLiteral("step"));
       const double ms = rows.sum(1) - total.at(0, 1);
-      QVERIFY2(says(parts.captured(4), ms), qPrintable(QString("%1: %2").arg(sentence).arg(ms)));
-      QVERIFY2(says(parts.captured(1), 1000 / ms), qPrintable(sentence));
+      const double step_s = numbersIn(parts.captured(2)).front().value * 1e6 * ms / 1000 / 256;
+      QVERIFY2(std::abs(numbersIn(parts.captured(1)).front().value / step_s - 1) < 0.01, qPrintable(sentence));
+      QVERIFY2(says(parts.captured(3), 1000 / ms), qPrintable(sentence));
       QVERIFY(std::abs(total.at(0, 1) / ms - 1) < 1e-9);
       const Band& band = panel.answered()->band;
-      QVERIFY2(says(parts.captured(2), band.low) && says(parts.captured(3), band.high), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(4), band.low) && says(parts.captured(5), band.high), qPrintable(sentence));
       QVERIFY2(band.low <= 1000 / ms * 1.00001 && 1000 / ms <= band.high * 1.00001, qPrintable(sentence));
       choose(&panel, "View", "a layer on every rank");
       checkLayer(panel);
@@ -85,17 +87,20 @@ class ClusterAnswersTest : public QObject {
       const Rows rows = Rows(panel.csv()).rows_where(2, 32);  // EP 32: an even load, no remedy, ..., all remedies
       const double even = rows.at(0, 7), load = rows.at(1, 7), lost = 1 - load / even;
       const auto parts = match(
-          "^(?:Almost nothing|(\\S+) % of the throughput) at EP (\\d+)(?:: (\\S+) tokens/s per GPU, with an even load "
-          "(\\S+), "
-          "with all three remedies (\\S+))?$",
+          "^(?:Almost nothing|About (\\S+) % of the throughput) at EP (\\d+): (\\S+) tokens/s per GPU, with a balanced "
+          "router (\\S+), with all three remedies (\\S+)$",
           sentence);
       QVERIFY2(says(parts.captured(2), 32), qPrintable(sentence));
       QCOMPARE(parts.captured(1).isEmpty(), lost < 0.01);
       if (lost < 0.01) continue;
       QVERIFY2(says(parts.captured(1), 100 * lost), qPrintable(sentence));
-      QVERIFY2(says(parts.captured(3), load), qPrintable(sentence));
-      QVERIFY2(says(parts.captured(4), even), qPrintable(sentence));
-      QVERIFY2(says(parts.captured(5), rows.at(rows.size() - 1, 7)), qPrintable(sentence));
+      const auto rounded = [](double speed) {  // two significant digits
+        const double unit = std::pow(10, std::floor(std::log10(speed)) - 1);
+        return unit * std::round(speed / unit);
+      };
+      QVERIFY2(says(parts.captured(3), rounded(load)), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(4), rounded(even)), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(5), rounded(rows.at(rows.size() - 1, 7))), qPrintable(sentence));
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <QMouseEvent>
 #include <QPainter>
+#include <QScopedValueRollback>
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -14,6 +15,7 @@
 #include "widgets/look/tokens.h"
 #include "widgets/panel/flat_combo.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -97,7 +99,7 @@ void PlacementStrip::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const int line = fontMetrics().height();
   paintLeftAxis(painter, axis(), linearTicks(0, top_, std::max(2, plot.height() / withType(40))),
-                "copies by rank; experts can be dragged to another rank");
+                "token copies by rank; experts can be dragged to another rank");
   painter.setPen(palette().text().color());
   const int ranks = to_int(rank_load_.size());
   const int stride = labelStride(fontMetrics().horizontalAdvance("000"), columnWidth(), ranks);
@@ -224,7 +226,8 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
   degrees_row_ = new QWidget(this);
   auto* degrees_layout = plainRow(degrees_row_, 0);
   for (const int degree : kDegrees)
-    degrees_ << addSwitch(degrees_layout, "Fullest rank, experts in order, if as many ranks share the experts",
+    degrees_ << addSwitch(degrees_layout,
+                          "Fullest rank with the placement chosen below, if as many ranks share the experts",
                           [this, degree] {
                             assumed_ranks_ = degree;
                             strip_->markDirty();
@@ -297,6 +300,33 @@ std::vector<std::uint64_t> ExpertPlacementPanel::load() const {
   const RouterFrame* router = find_router(frame_.get(), selection_->layer());
   if (!router) return {};
   return {router->tokens_per_expert.begin(), router->tokens_per_expert.end()};
+}
+
+// The load of the other shown run in the same layer at the same step; empty if it has other experts.
+std::vector<std::uint64_t> ExpertPlacementPanel::otherLoad() const {
+  const int place = otherRun();
+  if (place < 0 || !frame_) return {};
+  const History& run = *selection_->histories()[place];
+  const auto frame = run.frame_at(selection_->stepOf(run, selection_->step()));
+  const RouterFrame* router = find_router(frame.get(), selection_->layer());
+  if (!router || router->tokens_per_expert.size() != load().size()) return {};
+  return {router->tokens_per_expert.begin(), router->tokens_per_expert.end()};
+}
+
+int ExpertPlacementPanel::otherRun() const {
+  const int place = comparedRun(*selection_);
+  return place == selection_->run() ? 0 : place;
+}
+
+// "2.39", or "A 2.39, B 1.35" with the load of another run. Plans are made from the steps of the selected run.
+QString ExpertPlacementPanel::overloadText(const PlacementChoice& choice, const Loads& loads_E) const {
+  const auto overload = [&](const std::vector<std::uint64_t>& load) {
+    return QString::number(rank_imbalance(placed(choice, frame_->step, load), load), 'f', 2);
+  };
+  if (loads_E.other.empty() || choice.replan_every > 0) return overload(loads_E.shown);
+  return QString("%1 %2, %3 %4")
+      .arg(runLetter(*selection_, selection_->run()), overload(loads_E.shown), runLetter(*selection_, otherRun()),
+           overload(loads_E.other));
 }
 
 std::int64_t ExpertPlacementPanel::placedSince() const {
@@ -382,11 +412,17 @@ void ExpertPlacementPanel::assumeRanks(std::span<const std::uint64_t> load_E) {
   for (std::size_t i = 0; i < std::size(kDegrees); ++i) {
     degrees_[to_int(i)]->setVisible(fits(kDegrees[i]));
     degrees_[to_int(i)]->setChecked(kDegrees[i] == assumed_ranks_);
-    if (fits(kDegrees[i]))
-      degrees_[to_int(i)]->setText(
-          QString("EP %1: %2 \u00d7 the mean")
-              .arg(kDegrees[i])
-              .arg(rank_imbalance(place_contiguous(n_experts, kDegrees[i]), load_E), 0, 'f', 2));
+  }
+}
+
+// Names how full the fullest rank is at each degree; experts that were placed by hand have ranks at one degree only.
+void ExpertPlacementPanel::nameDegrees(const PlacementChoice& choice, const Loads& loads_E) {
+  for (std::size_t i = 0; i < std::size(kDegrees); ++i) {
+    const QScopedValueRollback<int> at_degree(assumed_ranks_, kDegrees[i]);
+    QToolButton* button = degrees_[to_int(i)];
+    const bool is_placed = !button->isHidden() && (choice.kind != Kind::by_hand || button->isChecked());
+    const QString name = QString("EP %1").arg(kDegrees[i]);
+    button->setText(is_placed ? QString("%1: %2 \u00d7 the mean").arg(name, overloadText(choice, loads_E)) : name);
   }
 }
 
@@ -408,23 +444,28 @@ void ExpertPlacementPanel::refill() {
   tried_out_ = placement_choice_text(chosen) != counted;
   if (chosen.kind == Kind::balanced) planned_->setCurrentIndex(std::max(planned_->findData(chosen.replan_every), 0));
   const QStringList names = placementNames();
+  const std::vector<std::uint64_t> other = otherLoad();
+  if (is_rank_count_assumed_) nameDegrees(chosen, {loads, other});
   for (std::size_t i = 0; i < kKinds; ++i) {
     const auto kind = static_cast<Kind>(i);
     const bool is_chosen = kind == chosen.kind;
     const int replan_every = kind == Kind::balanced ? planned_->currentData().toInt() : 0;
     const PlacementChoice tried = is_chosen ? chosen : PlacementChoice{kind, {}, replan_every};
-    const double shown_overload = overloads_[i] = rank_imbalance(placed(tried, frame_->step, loads), loads);
+    overloads_[i] = rank_imbalance(placed(tried, frame_->step, loads), loads);
     buttons_[i]->setChecked(is_chosen);
     buttons_[i]->setText(kind == Kind::by_hand && !is_chosen
                              ? names[i]
-                             : QString("%1: %2").arg(names[i]).arg(shown_overload, 0, 'f', 2));
+                             : QString("%1: %2").arg(names[i], overloadText(tried, {loads, other})));
   }
   const QString cost = costOfReplicas(chosen, loads);
-  note_->setText(is_rank_count_assumed_ && cost.isEmpty()
-                     ? QString("Counted from the loads of the log at an assumed EP degree. A log without "
-                               "<a href='file-formats.md'>\"volume\"</a> does not say which rank sent a token, so that "
-                               "bytes by link and the share saved by de-duplication are not known.")
-                     : cost);
+  note_->setText(
+      is_rank_count_assumed_ && cost.isEmpty()
+          ? QString("Counted from the loads of the log's own %1 experts at an assumed EP degree; <i>Cluster</i> "
+                    "stretches them to the 256 experts of DeepSeek-V3. A log without <a "
+                    "href='file-formats.md'>\"volume\"</a> does not say which rank sent a token, so that bytes "
+                    "by link and the share saved by de-duplication are not known.")
+                .arg(loads.size())
+          : cost);
   note_->setVisible(!note_->text().isEmpty());
   strip_->setPlacement(placed(chosen, frame_->step, loads), loads, ranks->ranks_per_node);
 }
@@ -450,10 +491,12 @@ void ExpertPlacementPanel::move(int expert, int to_rank) {
 
 QString ExpertPlacementPanel::status() const {
   if (!frame_) return {};
-  const QString tried = live_ ? QString("copies use this placement from the next step on")
-                              : QString("this placement changes the load, not the copies");
+  const QString tried =
+      live_ ? QString("copies use this placement from the next step on") : QString("tried on the load");
+  const bool several = selection_->histories().size() > 1;
+  const QString run = several ? runLetter(*selection_, selection_->run()) + ", " : QString();
   const QString ranks = is_rank_count_assumed_ ? QString("EP %1 assumed, ").arg(assumed_ranks_) : QString();
-  return ranks + timeStatus(frame_->step, true) + (tried_out_ ? ", " + tried : QString());
+  return run + ranks + timeStatus(frame_->step, true) + (tried_out_ ? ", " + tried : QString());
 }
 
 Panel::Answer ExpertPlacementPanel::answer() const {
@@ -461,19 +504,25 @@ Panel::Answer ExpertPlacementPanel::answer() const {
   const auto shown = static_cast<std::size_t>(choice().kind), balanced = static_cast<std::size_t>(Kind::balanced);
   const QString present_overload = QString::number(overloads_[shown], 'f', 2),
                 question = QString("Would another placement help?");
+  const int replan_every = planned_->currentData().toInt();
+  const QString plan = replan_every == 0 ? QString("this step's load, which a training does not know beforehand")
+                                         : QString("the load of %1 steps").arg(replan_every);
   if (shown == balanced)
     return {question,
-            {QString("This one is balanced: the fullest rank gets %1 \u00d7 the mean").arg(present_overload),
-             QString("Balanced: %1 \u00d7 the mean").arg(present_overload)}};
+            {QString("This one has copies of experts, planned from %1: the fullest rank gets %2 \u00d7 the mean")
+                 .arg(plan, present_overload),
+             QString("This one has copies of experts: the fullest rank gets %1 \u00d7 the mean").arg(present_overload),
+             QString("With copies of experts: %1 \u00d7 the mean").arg(present_overload)}};
   if (overloads_[balanced] + kMinNamedGain > overloads_[shown])
     return {question,
             {QString("No: the fullest rank gets %1 \u00d7 the mean").arg(present_overload),
              QString("No: %1 \u00d7").arg(present_overload)}};
   const QString balanced_overload = QString::number(overloads_[balanced], 'f', 2);
+  const QString gain = QString("%1 instead of %2 \u00d7 the mean").arg(balanced_overload, present_overload);
   return {question,
-          {QString("Yes: balanced with replicas, the fullest rank gets %1 instead of %2 \u00d7 the mean")
-               .arg(balanced_overload, present_overload),
-           QString("Yes: with replicas, %1 instead of %2").arg(balanced_overload, present_overload)}};
+          {QString("With copies of experts, planned from %1: the fullest rank gets %2").arg(plan, gain),
+           QString("With copies of experts: the fullest rank gets %1").arg(gain),
+           QString("With copies of experts: %1 instead of %2").arg(balanced_overload, present_overload)}};
 }
 
 ValueTable ExpertPlacementPanel::table() const {

@@ -90,6 +90,13 @@ class ExpertPlacementPanel : public Panel {
   void refill();
   QToolButton* addSwitch(QHBoxLayout* row, const QString& tip, const std::function<void()>& chosen);
   void assumeRanks(std::span<const std::uint64_t> load_E);
+  struct Loads {
+    const std::vector<std::uint64_t>&shown, &other;  // of the selected run and of the other; other: may be empty
+  };
+  QString overloadText(const PlacementChoice& choice, const Loads& loads_E) const;
+  void nameDegrees(const PlacementChoice& choice, const Loads& loads_E);
+  int otherRun() const;  // place of the run beside the selected one; -1: none
+  std::vector<std::uint64_t> otherLoad() const;
   void move(int expert, int to_rank);
   void choose(PlacementChoice::Kind kind);
   std::optional<PlacementSite> site() const;

@@ -11,30 +11,19 @@ namespace moescope {
 namespace {
 
 constexpr int kRanksPerNode = 8;
-constexpr double kZipfExponent = 0.6;
+constexpr const char* kPatterns[] = {"forced", "uniform", "grouped", "zipf:0.6"};  // in the order of AskedRouting
 constexpr std::int64_t kTokens = 65536;  // enough that sampling changes max/mean of 32 ranks by less than 1 %
 
 std::vector<std::int32_t> route(const ClusterQuestion& q, const ModelShape& shape) {
   const int top_k = to_int(shape.top_k), n_experts = to_int(shape.n_experts);
-  if (is_live(q.routing)) {
-    const bool limited = q.routing == AskedRouting::live_limited;
-    if (limited && shape.limited_groups == 0)
-      throw std::runtime_error(shape.name + " has no limited groups; choose this router without the node limit");
+  if (q.routing == AskedRouting::live) {
     if (q.live_load.empty()) throw std::runtime_error("No open run has tokens per expert");
-    return route_by_load(stretch_load(q.live_load, n_experts), kTokens, top_k, to_int(shape.n_groups),
-                         limited ? to_int(shape.limited_groups) : 0);
+    return route_by_load(stretch_load(q.live_load, n_experts), kTokens, top_k, to_int(shape.n_groups));
   }
-  RoutingPattern pattern;
-  if (shape.n_groups) {
-    pattern.n_groups = to_int(shape.n_groups);
-    pattern.limited_groups = to_int(shape.limited_groups);
-  }
-  pattern.rule = RoutingRule::uniform;
-  if (q.routing == AskedRouting::forced) pattern.rule = RoutingRule::round_robin;
-  if (q.routing == AskedRouting::grouped) pattern.rule = RoutingRule::grouped;
-  if (q.routing == AskedRouting::zipf) pattern.rule = RoutingRule::zipf;
-  pattern.zipf_exponent = kZipfExponent;
-  return route_by_pattern(pattern, kTokens, top_k, n_experts);
+  RoutingPattern groups;
+  if (shape.n_groups) groups = {{}, to_int(shape.n_groups), to_int(shape.limited_groups)};
+  return route_by_pattern(parse_routing_pattern(kPatterns[static_cast<int>(q.routing)], groups), kTokens, top_k,
+                          n_experts);
 }
 
 Placement place(const ClusterQuestion& q, const ModelShape& shape, const std::vector<std::int32_t>& topk) {
@@ -50,7 +39,6 @@ Placement place(const ClusterQuestion& q, const ModelShape& shape, const std::ve
 void fill(const ClusterQuestion& q, ClusterAnswer& a) {
   StepConfig& config = a.config;
   config.shape = model_shape(q.model);
-  if (q.latent_part > 1) config.shape.latent_dim = config.shape.dim / q.latent_part;
   config.hardware = hardware_profile(q.hardware);
   config.mxfp8 = q.mxfp8;
   config.all_to_all = q.all_to_all;

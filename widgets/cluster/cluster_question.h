@@ -11,11 +11,7 @@
 
 namespace moescope {
 
-// live_limited: like `live`, but a token only uses the model's limited groups.
-enum class AskedRouting { forced, uniform, grouped, zipf, live, live_limited };
-constexpr bool is_live(AskedRouting routing) {
-  return routing == AskedRouting::live || routing == AskedRouting::live_limited;
-}
+enum class AskedRouting { forced, uniform, grouped, zipf, live };
 enum class AskedPlacement { contiguous, random, balanced };
 
 struct ClusterQuestion {
@@ -23,11 +19,10 @@ struct ClusterQuestion {
   bool mxfp8 = true;
   AllToAll all_to_all = AllToAll::deep_ep;
   Payload payload = Payload::bf16;
-  int latent_part = 1;  // experts get rows of dim / latent_part values (core/model/moe/moe_layer.h)
   int ep = 32;
   AskedRouting routing = AskedRouting::forced;
   AskedPlacement placement = AskedPlacement::contiguous;
-  std::vector<std::uint32_t> live_load;  // tokens_per_expert of a layer of the open run, if is_live(routing)
+  std::vector<std::uint32_t> live_load;  // tokens_per_expert of a layer of the open run, if the routing is live
   bool operator==(const ClusterQuestion&) const = default;
 };
 

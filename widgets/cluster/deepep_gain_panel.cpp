@@ -64,11 +64,14 @@ void DeepEPGainPanel::refill() {
   if (router && !selection_->history()->settings_at(frame->step)->holds(&RouterConfig::force_balance))
     load = router->tokens_per_expert;
   const Question question{shape_->currentText().toStdString(), std::move(load)};
+  if (std::exchange(run_, selection_->history()) != selection_->history() && answer_) answer_->live.reset();
+  if (answer_ && answer_->model != question.model) answer_.reset();
   if (question != question_ && !computing_ && (question.model != question_.model || !pause_.isActive())) {
     question_ = question;
     ask();
   }
   setProperty("busy", computing_ || question != question_);
+  times_->setVisible(answer_ && axes() >= round_robin);
   if (!answer_) return plot_->setNotice("Computing...");
   plot_->setNotice(axes() >= round_robin ? " " : "");  // nothing below the table
   draw();
@@ -98,7 +101,6 @@ void DeepEPGainPanel::ask() {
 
 // Shows the measurements, and the modelled row of this router.
 void DeepEPGainPanel::fillTimes() {
-  times_->setVisible(axes() >= round_robin);
   times_->setRowCount(0);
   const ValueTable values = table();
   const std::size_t measured = axes() == round_robin ? 1 : answer_->gains.measured.size();

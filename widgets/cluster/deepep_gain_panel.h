@@ -48,6 +48,7 @@ class DeepEPGainPanel : public Panel {
   FigureTable* times_;  // covers the plot for the last two entries
   QComboBox *shape_, *axis_;
   Question question_;
+  const History* run_ = nullptr;  // of the live point; only compared, never dereferenced
   std::optional<Answer> answer_;
   bool computing_ = false;
   QTimer pause_;  // pause before the next load, since a run in training has a new load at every step

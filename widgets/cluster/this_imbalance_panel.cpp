@@ -1,5 +1,6 @@
 #include "widgets/cluster/this_imbalance_panel.h"
 
+#include <QHeaderView>
 #include <algorithm>
 #include <cmath>
 
@@ -11,50 +12,43 @@
 namespace moescope {
 namespace {
 
-constexpr int kAnswerPauseMs = 3000;  // pause between two answers, each of which takes a core for a while
+constexpr int kAnswerPauseMs = 6000;  // pause between two answers, each of which takes a core for a while
 constexpr int kAnsweredEp = 32;
+constexpr std::size_t kMaxLayers = 8;    // layers of a run whose costs are computed
 constexpr double kMinNamedShare = 0.01;  // smallest share of the throughput that is named
+constexpr int kAboveTable = 76;          // height of header, answer, note and margins, pixels at the usual font size
+constexpr const char* kCluster = "DeepSeek-V3 671B on 256 B200s";
 
 StepConfig askedConfig() {
   return published_b200_config(true, AllToAll::deep_ep);
 }
 
-// Rows of the table. Those behind the even load are variants of the run's load, which a run with forced balance lacks.
+constexpr const char* kBalanced =
+    "a router that sends as many tokens to every expert; the percentages are of this throughput";
 struct TableRow {
   const char *name, *tip;
 };
-constexpr TableRow kRows[] = {
-    {"forced balance", "round-robin, as in the published runs: the experts of a token are on one rank"},
-    {"even load", "a router that sends as many tokens to every expert; the percentages are of this throughput"},
+constexpr TableRow kVariantRows[] = {
     {"this load", "experts in order, BF16 tokens"},
-    {"+ node-limited", "a token uses experts of 4 of 8 groups"},
-    {"+ balanced placement", "experts with many tokens have replicas, and all are placed by this load"},
-    {"+ MXFP8 tokens", "rows of E4M3 with E8M0 scales in the dispatch"},
-    {"+ all three", "node-limited, balanced placement and MXFP8 tokens"}};
-constexpr int kForcedRow = 0, kEvenRow = 1, kLoadRow = 2;
+    {"+ node-limited", "a token uses experts of 4 of 8 groups; what this changes in the loss is not counted"},
+    {"+ replicas",
+     "experts with many tokens have replicas in one more slot per rank, and all are placed by this load, "
+     "which a training does not know beforehand; memory and gradient sums are not counted"},
+    {"+ MXFP8 tokens", "rows of E4M3 with E8M0 scales in the dispatch; their error is not counted"},
+    {"+ all three", "node-limited, replicas and MXFP8 tokens"}};
 
+// Two significant digits: the model is not more exact.
 QString speedText(double tokens_per_second) {
-  return formatCount(std::round(tokens_per_second));
+  const double unit = std::pow(10, std::floor(std::log10(tokens_per_second)) - 1);
+  return formatCount(unit * std::round(tokens_per_second / unit));
 }
 
-// Returns the share of the throughput with an even load that this load loses.
-double lostShare(const LiveCost& cost, const LiveCost& even) {
-  return 1 - cost.tokens_per_second / even.tokens_per_second;
+std::size_t answeredDegree(const std::vector<LiveCost>& even) {
+  return std::ranges::find(even, kAnsweredEp, [](const LiveCost& cost) { return cost.live_case.ep; }) - even.begin();
 }
 
-// "41 %": the model is not exact to a tenth of a per cent.
-QString lostText(double lost) {
-  return QString::number(100 * lost, 'f', 0) + QStringLiteral(" %");
-}
-
-// "layer 1, the fullest of 8".
-QString placeOf(const TelemetryFrame& frame, int layer) {
-  const auto fullness = [](const RouterFrame& router) { return max_vio(std::span(router.tokens_per_expert)); };
-  const auto fullest = std::ranges::max_element(frame.routers, {}, fullness);
-  const QString place = QString("layer %1").arg(layer);
-  if (frame.routers.size() < 2) return place;
-  if (fullest->layer == layer) return QString("%1, the fullest of %2").arg(place).arg(frame.routers.size());
-  return QString("%1; the fullest is layer %2").arg(place).arg(fullest->layer);
+QString perCent(double share) {
+  return QString::number(100 * share, 'f', 0) + QStringLiteral(" %");
 }
 
 }  // namespace
@@ -64,6 +58,10 @@ ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
   showAnswers();
   note_ = new FittedLabel(this);
   note_->setRole(QPalette::PlaceholderText);
+  const QString brackets = "In brackets: change against a balanced router. ",
+                uncounted = "Not counted: memory and gradient sums of replicas";
+  note_->setTexts(
+      {brackets + "MXFP8 experts, DeepEP. " + uncounted + ", error of MXFP8 tokens", brackets + uncounted, uncounted});
   followFont(note_, [this] { note_->setFont(typeFont(Type::caption)); });
   addBody(note_, 0);
   notice_ = new QLabel(this);
@@ -94,66 +92,135 @@ void ThisImbalancePanel::say(const QString& notice) {
   emit answerChanged();
 }
 
-// Computes one answer at a time, with a pause between two, since a run in training has a new load at every step.
+ThisImbalancePanel::Asked ThisImbalancePanel::loadsOf(int place) const {
+  const History& run = *selection_->histories()[place];
+  Asked loads;
+  loads.run = &run;
+  loads.letter = runLetter(*selection_, place);
+  const auto frame =
+      place == selection_->run() ? selection_->frame() : run.frame_at(selection_->stepOf(run, selection_->step()));
+  if (!frame) return loads;
+  loads.step = frame->step;
+  loads.is_forced = run.settings_at(frame->step)->holds(&RouterConfig::force_balance);
+  std::vector<const RouterFrame*> routers;
+  for (const RouterFrame& router : frame->routers)
+    if (!router.tokens_per_expert.empty()) routers.push_back(&router);
+  std::ranges::sort(routers, {}, [](const auto* router) { return max_vio(std::span(router->tokens_per_expert)); });
+  loads.layers = routers.size();
+  if (!routers.empty()) loads.fullest = routers.back()->layer;
+  const std::size_t layer_count = std::min(loads.layers, kMaxLayers);
+  for (std::size_t i = 1; i <= layer_count; ++i)
+    loads.by_layer.push_back(routers[i * loads.layers / layer_count - 1]->tokens_per_expert);
+  return loads;
+}
+
+// Computes one answer at a time, with a pause between two, since a run in training has a new load at every step. Costs
+// of other runs than the present ones are not shown.
 void ThisImbalancePanel::renew() {
-  if (!isVisible() || computing_) return;
-  setProperty("busy", false);
+  if (!isVisible()) return;
   const History* history = selection_->history();
+  Question question;
+  if (history) question.push_back(loadsOf(selection_->run()));
+  const bool has_load = history && !question.front().by_layer.empty();
+  for (int place = 0; place < std::ssize(selection_->histories()); ++place)
+    if (place != selection_->run() && !selection_->isNoiseTwin(place)) question.push_back(loadsOf(place));
+  std::erase_if(question, [](const Asked& run) { return run.by_layer.empty(); });
+  const bool of_same_runs = std::ranges::equal(question, question_, {}, &Asked::run, &Asked::run);
+  if (!of_same_runs || !has_load) costs_ = {};
+  setProperty("busy", has_load && (computing_ || question != shown_ || costs_.even.empty()));
+  if (!has_load) question_ = {};
   if (!history || history->steps().empty()) return say(noDataYetNotice(*selection_));
-  const auto frame = selection_->frame();
-  Asked question{{}, frame ? frame->step : -1, selection_->layer(), {}, false};
-  if (const RouterFrame* router = find_router(frame.get(), question.layer)) question.load = router->tokens_per_expert;
-  if (question.load.empty()) return say(notInLogNotice(history->info(), "tokens per expert"));
-  question.place = placeOf(*frame, question.layer);
-  question.is_forced = history->settings_at(frame->step)->holds(&RouterConfig::force_balance);
-  if (question == question_) return;
-  setProperty("busy", true);
-  if (pause_.isActive()) return;  // renew() is called again after the pause
+  if (!has_load) return say(notInLogNotice(history->info(), "tokens per expert"));
+  if (of_same_runs && (computing_ || pause_.isActive() || question == question_)) return;
   question_ = question;
   computing_ = true;
   if (costs_.even.empty()) say("Computing...");
   worker_.start([this, question](std::stop_token stopped) {
-    const StepConfig config = askedConfig();
-    const std::vector<LiveCase> cases = live_cases(config);
-    std::vector<LiveCase> plain_cases;
-    for (std::size_t i = 0; i < cases.size(); i += kVariants) plain_cases.push_back(cases[i]);
-    Costs costs{live_costs(config, Hypothesis::h2, {}, plain_cases),
-                live_costs(config, Hypothesis::h2, question.load, cases)};
+    Costs costs = compute(question, stopped);
     if (stopped.stop_requested()) return;
     QMetaObject::invokeMethod(
         this, [this, question, costs = std::move(costs)] { show(costs, question); }, Qt::QueuedConnection);
   });
 }
 
-void ThisImbalancePanel::show(Costs costs, const Asked& question) {
+ThisImbalancePanel::Costs ThisImbalancePanel::compute(const Question& question, const std::stop_token& stopped) {
+  const StepConfig config = askedConfig();
+  const std::vector<LiveCase> cases = live_cases(config);
+  std::vector<LiveCase> plain_cases;
+  for (std::size_t i = 0; i < cases.size(); i += kVariants) plain_cases.push_back(cases[i]);
+  Costs costs{live_costs(config, Hypothesis::h2, {}, plain_cases), {}, 0};
+  for (const Asked& run : question) {
+    std::vector<std::vector<LiveCost>> of_layers;
+    for (const auto& load : run.by_layer) {
+      if (stopped.stop_requested()) return costs;
+      of_layers.push_back(live_costs(config, Hypothesis::h2, load, costs.runs.empty() ? cases : plain_cases));
+    }
+    if (costs.runs.empty())
+      costs.fullest_tokens_per_second = of_layers.back()[answeredDegree(costs.even) * kVariants].tokens_per_second;
+    costs.runs.push_back(mean_costs(of_layers));
+  }
+  return costs;
+}
+
+void ThisImbalancePanel::show(Costs costs, const Question& question) {
+  if (question != question_) return;  // other runs were opened in the meantime
   costs_ = std::move(costs);
   shown_ = question;
   computing_ = false;
   update();  // repaints the header as well, which names the step
   setProperty("busy", false);
   pause_.start();
-  table_->setRowCount(question.is_forced ? kLoadRow : to_int(std::size(kRows)));
-  for (int row = 0; row < table_->rowCount(); ++row)
-    table_->setName(row, kRows[row].name, kRows[row].tip, row == kLoadRow);
-  for (int column = 0; column < std::ssize(costs_.even); ++column) fillColumn(column);
-  note_->setTexts(noteForms());
+  fillTable();
   say({});
   renew();  // a new load may have arrived
 }
 
-void ThisImbalancePanel::fillColumn(int column) {
-  const LiveCost& even = costs_.even[column];
-  const LiveCost* first = &costs_.load[static_cast<std::size_t>(column) * kVariants];
-  const LiveCost* best = std::ranges::max_element(first, first + kVariants, {}, &LiveCost::tokens_per_second);
-  for (int row = 0; row < table_->rowCount(); ++row) {
-    const LiveCost& cost = row < kLoadRow ? even : first[row - kLoadRow];
-    const double speed = row == kForcedRow ? even.forced_tokens_per_second : cost.tokens_per_second;
-    const QString per_cent = QString::number(100 * (speed / even.tokens_per_second - 1), 'f', 0) + QStringLiteral(" %");
-    const QString change = per_cent.startsWith(QLatin1Char('-')) ? withMinus(per_cent) : QLatin1Char('+') + per_cent;
-    const QStringList forms = row == kEvenRow ? QStringList{speedText(speed)}
-                                              : QStringList{QString("%1 (%2)").arg(speedText(speed), change), change};
-    table_->setFigure(row, column + 1, forms, row == kForcedRow ? kRows[row].tip : tipOf(cost), &cost == best);
+const LiveCost& ThisImbalancePanel::cost(std::size_t run, std::size_t degree, std::size_t variant) const {
+  return costs_.runs[run][run == 0 ? degree * kVariants + variant : degree];
+}
+
+QString ThisImbalancePanel::lostText(std::size_t run) const {
+  const std::size_t degree = answeredDegree(costs_.even);
+  const double lost = 1 - cost(run, degree).tokens_per_second / costs_.even[degree].tokens_per_second;
+  if (shown_[run].is_forced) return "nothing with forced balance";
+  return lost < kMinNamedShare ? QString("almost nothing") : QString("about %1 of the throughput").arg(perCent(lost));
+}
+
+void ThisImbalancePanel::addRow(const QString& name, const char* tip, const std::vector<const LiveCost*>& costs) {
+  const int row = table_->rowCount();
+  table_->setRowCount(row + 1);
+  table_->setName(row, name, tip, row == 1);
+  for (std::size_t degree = 0; degree < costs.size(); ++degree) {
+    const LiveCost* first = &cost(0, degree);
+    const LiveCost* best = std::ranges::max_element(first, first + kVariants, {}, &LiveCost::tokens_per_second);
+    const QString speed = speedText(costs[degree]->tokens_per_second);
+    const double change = costs[degree]->tokens_per_second / costs_.even[degree].tokens_per_second - 1;
+    QString share("0 %");
+    if (std::abs(change) >= 0.005) share = QString(change > 0 ? "+" : "") + withMinus(perCent(change));
+    QStringList forms{speed};
+    if (row > 0) forms = {QString("%1 (%2)").arg(speed, share), share};
+    table_->setFigure(row, to_int(degree) + 1, forms, tipOf(*costs[degree]), costs[degree] == best);
   }
+}
+
+// The balanced router, the load of each run, and the remedies of the selected run.
+void ThisImbalancePanel::fillTable() {
+  table_->setRowCount(0);
+  const auto add = [this](const QString& name, const char* tip, auto cost_at) {
+    std::vector<const LiveCost*> costs;
+    for (std::size_t degree = 0; degree < costs_.even.size(); ++degree) costs.push_back(&cost_at(degree));
+    addRow(name, tip, costs);
+  };
+  add("balanced router", kBalanced, [this](std::size_t degree) -> auto& { return costs_.even[degree]; });
+  const bool several = shown_.size() > 1;
+  for (std::size_t run = 0; run < shown_.size(); ++run)
+    add(several ? "load of " + shown_[run].letter : QString(kVariantRows[0].name), kVariantRows[0].tip,
+        [this, run](std::size_t degree) -> auto& { return cost(run, degree); });
+  for (std::size_t variant = 1; variant < kVariants; ++variant)
+    add((several ? shown_[0].letter + " " : QString()) + kVariantRows[variant].name, kVariantRows[variant].tip,
+        [this, variant](std::size_t degree) -> auto& { return cost(0, degree, variant); });
+  const int lines = table_->rowCount() + 1;  // no row has to be scrolled
+  setMinimumHeight(withType(kAboveTable, fontMetrics()) + lines * table_->verticalHeader()->defaultSectionSize());
 }
 
 QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
@@ -168,88 +235,76 @@ QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
   return tip;
 }
 
-QStringList ThisImbalancePanel::noteForms() const {
-  const QString figures = "in brackets: change against an even load at this EP degree";
-  const QString how = figures + QString("; MXFP8 experts, DeepEP");
-  return {how + QString("; load %1, some numbers fitted").arg(measuredWhere(selection_->history())), how, figures};
-}
-
-// The costs at the EP degree of the published runs.
-ThisImbalancePanel::AnsweredCosts ThisImbalancePanel::answered() const {
-  const auto even = std::ranges::find(costs_.even, kAnsweredEp, [](const LiveCost& cost) { return cost.live_case.ep; });
-  const LiveCost* load = &costs_.load[(even - costs_.even.begin()) * kVariants];
-  return {*even, load[0], load[kVariants - 1]};
+QStringList ThisImbalancePanel::layersText() const {
+  const Asked& run = shown_.front();
+  if (run.layers == 1) return {QString("layer %1").arg(run.fullest)};
+  const QString sampled = run.layers > run.by_layer.size() ? QString("%1 of ").arg(run.by_layer.size()) : QString();
+  const QString mean = QString("mean of %1%2 layers").arg(sampled).arg(run.layers);
+  const double upper_bound =
+      1 - costs_.fullest_tokens_per_second / costs_.even[answeredDegree(costs_.even)].tokens_per_second;
+  return {mean + QString("; %1 if all had the load of layer %2").arg(perCent(upper_bound)).arg(run.fullest), mean};
 }
 
 Panel::Answer ThisImbalancePanel::answer() const {
   if (costs_.even.empty() || !notice_->text().isEmpty()) return {};
-  if (shown_.is_forced)
-    return {{},
-            {QString("Nothing: balance is forced in this run, so that its load is even by construction"),
-             QString("Nothing: balance is forced")}};
-  const auto& [even, load, all] = answered();
-  const double lost = lostShare(load, even);
-  const QString at = QString(" at EP %1").arg(kAnsweredEp);
-  if (lost < kMinNamedShare) return {{}, {QString("Almost nothing") + at, "Almost nothing"}};
-  const QString share = QString("%1 of the throughput").arg(lostText(lost)) + at;
-  const QString speeds = share + QString(": %1 tokens/s per GPU, with an even load %2")
-                                     .arg(speedText(load.tokens_per_second), speedText(even.tokens_per_second));
-  return {{}, {speeds + QString(", with all three remedies %1").arg(speedText(all.tokens_per_second)), speeds, share}};
+  const std::size_t degree = answeredDegree(costs_.even);
+  QString share = lostText(0) + QString(" at EP %1").arg(kAnsweredEp);
+  share[0] = share[0].toUpper();
+  const QString speeds =
+      share + QString(": %1 tokens/s per GPU, with a balanced router %2")
+                  .arg(speedText(cost(0, degree).tokens_per_second), speedText(costs_.even[degree].tokens_per_second));
+  const double all = cost(0, degree, kVariants - 1).tokens_per_second;
+  return {{}, {speeds + QString(", with all three remedies %1").arg(speedText(all)), speeds, share}};
 }
 
 QStringList ThisImbalancePanel::headline() const {
-  if (computing_ && costs_.even.empty()) return {"Computing the cost of this imbalance..."};  // keeps the line's place
-  if (costs_.even.empty() || !notice_->text().isEmpty()) return {};
-  const QString run = selection_->histories().size() > 1 ? runLetter(*selection_, selection_->run()) : "this run";
-  if (shown_.is_forced)
-    return {QString("No imbalance: balance is forced in %1, so that its load is even by construction").arg(run),
-            QString("No imbalance: balance is forced in %1").arg(run)};
-  const auto& [even, load, all] = answered();
-  const double lost = lostShare(load, even);
-  const QString share = lost < kMinNamedShare ? QString("almost no") : lostText(lost) + " of the";
-  const QString cost = QString("would cost %1 throughput at EP %2 (modelled)").arg(share).arg(kAnsweredEp);
-  return {QString("The load of layer %1 of %2 in all layers %3").arg(shown_.layer).arg(run, cost),
-          QString("The load of layer %1 in all layers %2").arg(shown_.layer).arg(cost)};
+  if (costs_.even.empty()) return computing_ ? QStringList{"Computing the cost of this imbalance..."} : QStringList();
+  QStringList other_runs;
+  for (std::size_t run = 1; run < shown_.size(); ++run) other_runs << shown_[run].letter + ' ' + lostText(run);
+  const QString run = other_runs.isEmpty() ? QString("this run") : shown_.front().letter;
+  const QString cost =
+      QString("The imbalance of %1 costs %2 at EP %3 (modelled)").arg(run, lostText(0)).arg(kAnsweredEp);
+  return other_runs.isEmpty() ? QStringList{cost} : QStringList{cost + "; that of " + listed(other_runs), cost};
 }
 
 QStringList ThisImbalancePanel::about() const {
-  const QString cluster = "671B on 256 B200s";
   if (costs_.even.empty()) return {};
-  if (shown_.is_forced) return {cluster};
-  return {QString("%1; %2").arg(shown_.place, cluster), shown_.place, cluster};
+  const QStringList layers = layersText();
+  return {QString("%1; %2").arg(layers.front(), kCluster), layers.front(), layers.back()};
 }
 
 QString ThisImbalancePanel::status() const {
-  const QString cluster = "671B on 256 GPUs";
-  if (costs_.even.empty() || shown_.is_forced) return cluster;
-  return QString("%1, load of %2, step %3").arg(cluster, shown_.place, formatCount(shown_.step));
+  if (costs_.even.empty()) return kCluster;
+  return QString("%1, %2, step %3").arg(kCluster, layersText().back(), formatCount(shown_.front().step));
 }
 
 ValueTable ThisImbalancePanel::table() const {
   ValueTable table({{"step"},
-                    {"layer"},
+                    {"run"},
                     {"EP"},
                     {"load"},
                     {"node-limited"},
-                    {"balanced placement"},
+                    {"replicas"},
                     {"payload"},
                     {"modelled", "tokens/s/GPU"},
                     {"band low", "tokens/s/GPU"},
                     {"band high", "tokens/s/GPU"},
-                    {"forced balance", "tokens/s/GPU"},
-                    {"lost against an even load", "share"},
+                    {"lost against a balanced router", "share"},
                     {"experts of the fullest rank / mean", "", 3},
                     {"copies per token", "", 3}});
-  const auto add = [&](const char* load, const LiveCost& cost, const LiveCost& even) {
-    table.add(shown_.step, shown_.layer, cost.live_case.ep, std::string(load), cost.live_case.node_limited,
-              cost.live_case.balanced, std::string(payload_name(cost.live_case.payload)), cost.tokens_per_second,
-              cost.band.low, cost.band.high, cost.forced_tokens_per_second, lostShare(cost, even),
-              cost.traffic.expert_rows_max_over_mean, cost.traffic.copies_per_token);
+  const auto add = [&](const Asked* run, const LiveCost& cost, const LiveCost& even) {
+    table.add(run ? run->step : -1, run ? run->letter.toStdString() : std::string(), cost.live_case.ep,
+              std::string(run ? "this run" : "even"), cost.live_case.node_limited, cost.live_case.balanced,
+              std::string(payload_name(cost.live_case.payload)), cost.tokens_per_second, cost.band.low, cost.band.high,
+              1 - cost.tokens_per_second / even.tokens_per_second, cost.traffic.expert_rows_max_over_mean,
+              cost.traffic.copies_per_token);
   };
-  for (std::size_t i = 0; i < costs_.even.size(); ++i) {
-    add("even", costs_.even[i], costs_.even[i]);
-    for (std::size_t v = 0; v < kVariants && !shown_.is_forced; ++v)
-      add("this run", costs_.load[i * kVariants + v], costs_.even[i]);
+  for (std::size_t degree = 0; degree < costs_.even.size(); ++degree) {
+    const LiveCost& even = costs_.even[degree];
+    add(nullptr, even, even);
+    for (std::size_t run = 0; run < shown_.size(); ++run)
+      for (std::size_t variant = 0; variant < (run == 0 ? kVariants : 1); ++variant)
+        add(&shown_[run], cost(run, degree, variant), even);
   }
   return table;
 }

@@ -1,5 +1,6 @@
-// Cost of the open run's imbalance to DeepSeek-V3 671B on 256 B200s, against an even load, by degree of expert
-// parallelism, and the effect of remedies.
+// Cost of the imbalance of the open runs to DeepSeek-V3 671B on 256 B200s, against a balanced router, by degree of
+// expert parallelism, and the effect of remedies on the selected run. A step's time is the mean over the MoE layers of
+// a run.
 #pragma once
 
 #include <QLabel>
@@ -19,8 +20,8 @@ class ThisImbalancePanel : public Panel {
   explicit ThisImbalancePanel(Selection* selection, QWidget* parent = nullptr);
   ValueTable table() const override;
   QString explain() const override;
-  // "The load of layer 1 of this run in all layers would cost 41 % of the throughput at EP 32 (modelled)", and of which
-  // layer and cluster this is, from long to short; empty if no run with loads is open.
+  // "The imbalance of this run costs about 24 % of the throughput at EP 32 (modelled)", and over which layers and on
+  // which cluster this is, from long to short; empty if no run with loads is open.
   QStringList headline() const;
   QStringList about() const;
 
@@ -33,37 +34,43 @@ class ThisImbalancePanel : public Panel {
   void showEvent(QShowEvent* event) override;
 
  private:
-  static constexpr int kVariants = kLiveVariants;
+  static constexpr std::size_t kVariants = kLiveVariants;
+  // Loads of a run at a step, by rising imbalance: those of all its MoE layers or of some, and always of the fullest.
   struct Asked {
-    std::vector<std::uint32_t> load;
+    const History* run = nullptr;  // only compared, never dereferenced
+    QString letter;
     std::int64_t step = -1;
-    int layer = -1;
-    QString place;           // "layer 1, the fullest of 8"
+    std::size_t layers = 0;  // MoE layers of the run
+    int fullest = -1;        // the layer with the largest overload
     bool is_forced = false;  // balance is forced
+    std::vector<std::vector<std::uint32_t>> by_layer;
     bool operator==(const Asked&) const = default;
   };
+  using Question = std::vector<Asked>;  // the selected run first
+  Asked loadsOf(int place) const;
   void renew();
   struct Costs {
-    std::vector<LiveCost> even;  // of a perfectly even load, one for each EP degree
-    std::vector<LiveCost> load;  // of live_cases(), kVariants for each EP degree
+    std::vector<LiveCost> even;               // of a balanced router, one for each EP degree
+    std::vector<std::vector<LiveCost>> runs;  // one for each EP degree; of the selected run kVariants
+    double fullest_tokens_per_second = 0;     // of the selected run, if all layers had the load of its fullest
   };
-  struct AnsweredCosts {
-    const LiveCost &even, &load, &all_remedies;
-  };
-  void show(Costs costs, const Asked& question);
+  static Costs compute(const Question& question, const std::stop_token& stopped);
+  void show(Costs costs, const Question& question);
   void say(const QString& notice);  // shows a notice in place of the table
-  AnsweredCosts answered() const;
-  void fillColumn(int column);
+  const LiveCost& cost(std::size_t run, std::size_t degree, std::size_t variant = 0) const;
+  QString lostText(std::size_t run) const;  // "about 24 % of the throughput", at kAnsweredEp
+  void fillTable();
+  void addRow(const QString& name, const char* tip, const std::vector<const LiveCost*>& costs);
   QString tipOf(const LiveCost& cost) const;
-  QStringList noteForms() const;
+  QStringList layersText() const;  // "mean of 8 layers", from long to short
 
   FigureTable* table_;
   FittedLabel* note_;
   QLabel* notice_;
   QTimer pause_;  // pause before the next load, since a run in training has a new load at every step
   bool computing_ = false;
-  Asked question_, shown_;
-  Costs costs_;
+  Question question_, shown_;
+  Costs costs_;  // of shown_; empty: nothing is shown
   LatestWorker worker_;
 };
 

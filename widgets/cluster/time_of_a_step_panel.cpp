@@ -26,11 +26,6 @@ bool isCommunication(const StepPart& part) {
   return name.starts_with("all-to-all") || name == "DeepEP overhead" || name == "tensor parallelism";
 }
 
-ClusterQuestion with_other_way(ClusterQuestion question) {
-  question.all_to_all = question.all_to_all == AllToAll::deep_ep ? AllToAll::standard : AllToAll::deep_ep;
-  return question;
-}
-
 int colorOf(const StepPart& part) {
   const std::string_view name = part.name;
   if (isCommunication(part)) return kCommunicationColor;
@@ -68,7 +63,7 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
   buildViews();
   followRun();
   chosen();
-  for (QComboBox* box : {view_, model_, hardware_, recipe_, way_, payload_, latent_, ep_, placement_})
+  for (QComboBox* box : {view_, model_, hardware_, recipe_, way_, payload_, ep_, placement_})
     keepState(box->accessibleName(), box);
   keepState(
       "routing", [this] { return routing_is_chosen_ ? QVariant(routing_->currentIndex()) : QVariant(); },
@@ -102,17 +97,14 @@ void TimeOfAStepPanel::markDirty() {
   lanes_->markDirty();
 }
 
-// Adds a choice. It has no label, so its items say what they are. Without `row` it becomes an entry of the menu.
+// Adds a choice. It has no label, so its items say what they are.
 QComboBox* TimeOfAStepPanel::addChoice(QLayout* row, const QString& name, const QStringList& items,
                                        const QString& tip) {
   auto* box = new FlatCombo(this);
   box->addItems(items);
   box->setAccessibleName(name);
   box->setToolTip(name + QStringLiteral(": ") + tip);
-  if (row)
-    row->addWidget(box);
-  else
-    addOption(box);
+  row->addWidget(box);
   connect(box, &QComboBox::currentIndexChanged, this, [this] { chosen(); });
   return box;
 }
@@ -120,8 +112,8 @@ QComboBox* TimeOfAStepPanel::addChoice(QLayout* row, const QString& name, const 
 void TimeOfAStepPanel::buildChoices() {
   auto* fields = new QWidget(this);
   auto* row = new FlowRow(fields);
-  QStringList models, profiles;
-  for (const ModelShape& shape : model_shapes()) models << "model " + QString::fromStdString(shape.name);
+  const QStringList models{"DeepSeek-V2-Lite 16B", "DeepSeek-V2 236B", "DeepSeek-V3 671B"};  // names of shapes last
+  QStringList profiles;
   for (const HardwareProfile& profile : hardware_profiles()) profiles << QString::fromStdString(profile.name) + " GPUs";
   model_ = addChoice(row, "Model", models, "published shape, on 256 GPUs");
   hardware_ = addChoice(row, "GPU", profiles, "hardware profile (assets/hardware)");
@@ -133,15 +125,10 @@ void TimeOfAStepPanel::buildChoices() {
   ep_ = addChoice(row, "EP degree", {"EP 8", "EP 16", "EP 32", "EP 64", "EP 128", "EP 256"},
                   "expert-parallel ranks, in nodes of 8");
   buildRouting(row);
-  latent_ = addChoice(nullptr, "Row width", {"rows of D", "rows of D/2", "rows of D/4"},
-                      "values of a dispatched row\n"
-                      "D: the model's width, as in DeepSeek-V3\n"
-                      "D/2, D/4: latent experts as in Kimi K3 and Nemotron 3 Super: bytes, expert weights and\n"
-                      "expert FLOPs shrink; two projections per token and layer are added to the other GEMMs");
   addBody(fields, 0);
   // All other choices begin with their first item.
   const ClusterQuestion usual;
-  model_->setCurrentText("model " + QString::fromStdString(usual.model));
+  model_->setCurrentIndex(to_int(models.size()) - 1);
   hardware_->setCurrentText(QString::fromStdString(usual.hardware).toUpper() + " GPUs");
   recipe_->setCurrentIndex(usual.mxfp8);
   way_->setCurrentIndex(static_cast<int>(usual.all_to_all));
@@ -150,15 +137,13 @@ void TimeOfAStepPanel::buildChoices() {
 
 void TimeOfAStepPanel::buildRouting(QLayout* row) {
   routing_ = addChoice(row, "Routing",
-                       {"forced balance", "uniform routing", "grouped routing", "Zipf 0.6 routing", "this router",
-                        "this router, node-limited"},
+                       {"forced balance", "uniform routing", "grouped routing", "Zipf 0.6 routing", "this router"},
                        "which experts tokens choose\n"
                        "forced balance: round-robin, the baseline of the published runs\n"
                        "uniform: all experts equally likely\n"
                        "grouped: 4 of 8 groups\n"
                        "Zipf: experts of unequal popularity\n"
-                       "this router: the load of the chosen layer and step, stretched to the model's experts\n"
-                       "node-limited: its tokens stay within 4 of 8 groups");
+                       "this router: the load of the chosen layer and step, stretched to the model's experts");
   connect(routing_, &QComboBox::activated, this, [this] { routing_is_chosen_ = true; });
   placement_ = addChoice(row, "Placement", {"experts in order", "experts at random", "experts balanced"},
                          "which expert is on which rank\n"
@@ -174,21 +159,20 @@ void TimeOfAStepPanel::followRun() {
                         !selection_->history()->settings_at(frame->step)->holds(&RouterConfig::force_balance);
   const auto usual = static_cast<int>(has_load ? AskedRouting::live : AskedRouting::forced);
   if (!routing_is_chosen_ && routing_->currentIndex() != usual) return routing_->setCurrentIndex(usual);
-  if (is_live(static_cast<AskedRouting>(routing_->currentIndex()))) markDirty();
+  if (routing_->currentIndex() == static_cast<int>(AskedRouting::live)) markDirty();
 }
 
 ClusterQuestion TimeOfAStepPanel::question() const {
   ClusterQuestion q;
-  q.model = model_->currentText().section(QLatin1Char(' '), 1).toStdString();
+  q.model = model_->currentText().section(QLatin1Char(' '), -1).toStdString();
   q.hardware = hardware_->currentText().section(QLatin1Char(' '), 0, 0).toStdString();
   q.mxfp8 = recipe_->currentIndex() == 1;
   q.all_to_all = static_cast<AllToAll>(way_->currentIndex());
   q.payload = static_cast<Payload>(payload_->currentIndex());
-  q.latent_part = 1 << latent_->currentIndex();
   q.ep = ep_->currentText().section(QLatin1Char(' '), 1).toInt();
   q.routing = static_cast<AskedRouting>(routing_->currentIndex());
   q.placement = static_cast<AskedPlacement>(placement_->currentIndex());
-  if (!is_live(q.routing)) return q;
+  if (q.routing != AskedRouting::live) return q;
   const auto frame = selection_->frame();
   if (const RouterFrame* router = find_router(frame.get(), selection_->layer()))
     q.live_load = router->tokens_per_expert;
@@ -203,11 +187,16 @@ void TimeOfAStepPanel::refill() {
   const ClusterQuestion present_question = question();
   ClusterQuestion of_this_load = question_.value_or(present_question);
   of_this_load.live_load = present_question.live_load;
+  const bool is_other =
+      std::exchange(run_, selection_->history()) != selection_->history() || of_this_load != present_question;
   if (question_ != present_question) setProperty("busy", true);
-  if (question_ != present_question && (of_this_load != present_question || !pause_.isActive())) {
+  if (question_ != present_question && (is_other || !pause_.isActive())) {
     question_ = present_question;
+    if (is_other) answer_.reset();  // an answer to another question is not shown
     ask();
   }
+  plot_->setRows(answer_ ? barRows() : std::vector<BandBars::Row>());
+  note_->setTexts(noteForms());
   if (answer_) return plot_->setNotice(QString::fromStdString(answer_->problem));
   plot_->setNotice("Computing...");
   lanes_->setNotice(plot_->notice());
@@ -216,66 +205,78 @@ void TimeOfAStepPanel::refill() {
 void TimeOfAStepPanel::ask() {
   pause_.start();
   worker_.start([this, question = *question_](std::stop_token stopped) {
-    ClusterAnswer result = moescope::answer(question), other = moescope::answer(with_other_way(question));
+    ClusterAnswer result = moescope::answer(question);
     if (stopped.stop_requested()) return;
     QMetaObject::invokeMethod(
-        this, [this, result = std::move(result), other = std::move(other)] { show(result, other); },
+        this,
+        [this, question, result = std::move(result)] {
+          if (question == question_) show(result);
+        },
         Qt::QueuedConnection);
   });
 }
 
-void TimeOfAStepPanel::show(const ClusterAnswer& answer, const ClusterAnswer& other_way) {
+void TimeOfAStepPanel::show(const ClusterAnswer& answer) {
   answer_ = answer;
-  other_way_ = other_way;
   setProperty("busy", false);
-  std::vector<BandBars::Row> rows;
-  for (const StepPart& part : answer.time.parts) {
-    const QStringList figures{formatValue(part.ms, 3) + QString(" ms"),
-                              formatPercent(part.ms / answer.time.ms_per_token),
-                              part.kind == Provenance::modelled ? QString() : QString(provenance_name(part.kind))};
-    const Fill fill = part.fitted.empty() ? Fill::solid : Fill::hatched;
-    rows.push_back(
-        {part.name, {{part.ms, colorOf(part), fill}}, std::nan(""), std::nan(""), figures.join(QLatin1Char('\t'))});
-  }
-  plot_->setRows(std::move(rows));
-  note_->setTexts(noteForms());
   plot_->markDirty();
   lanes_->setAnswer(answer);
   export_->setVisible(lanes_->hasTimeline());
   update();  // repaints the answer as well
 }
 
+std::vector<BandBars::Row> TimeOfAStepPanel::barRows() const {
+  std::vector<BandBars::Row> rows;
+  for (const StepPart& part : answer_->time.parts) {
+    const QStringList figures{formatValue(part.ms, 3) + QString(" ms"),
+                              formatPercent(part.ms / answer_->time.ms_per_token),
+                              part.kind == Provenance::modelled ? QString() : QString(provenance_name(part.kind))};
+    const Fill fill = part.fitted.empty() ? Fill::solid : Fill::hatched;
+    rows.push_back(
+        {part.name, {{part.ms, colorOf(part), fill}}, std::nan(""), std::nan(""), figures.join(QLatin1Char('\t'))});
+  }
+  return rows;
+}
+
 QStringList TimeOfAStepPanel::noteForms() const {
   if (!answer_ || !answer_->problem.empty()) return {};
-  const QString network = (latent_->currentIndex() ? "With " + latent_->currentText() + ". " : QString()) +
-                          QString("Network %1 per token").arg(formatBytes(answer_->time.network_bytes));
+  const std::size_t run_experts = question_->live_load.size(), experts = answer_->config.shape.n_experts;
+  const QString stretched = run_experts > 0 && run_experts != experts
+                                ? QString(" (%1 experts stretched to %2)").arg(run_experts).arg(experts)
+                                : QString();
+  const QString fullest = QString("Fullest rank %1 \u00d7 the mean")
+                              .arg(formatValue(answer_->config.traffic.expert_rows_max_over_mean, 3)) +
+                          stretched;
+  const QString network = fullest + QString("; network %1 per token").arg(formatBytes(answer_->time.network_bytes));
   const QString bytes = network + QString(", NVLink %1 (counted)").arg(formatBytes(answer_->time.nvlink_bytes));
-  const QString fullest = bytes + QString("; fullest rank %1 \u00d7 the mean")
-                                      .arg(formatValue(answer_->config.traffic.expert_rows_max_over_mean, 3));
-  return {fullest + QString("; some numbers are fitted"), fullest, bytes, network};
+  return {bytes + QString("; some numbers are fitted"), bytes, network, fullest};
 }
 
 Panel::Answer TimeOfAStepPanel::answer() const {
-  const QString question = "How fast is a step?";
+  const QString question = "How long is a step?";
   if (!answer_) return {};
   if (!answer_->problem.empty()) return {{}, {QString::fromStdString(answer_->problem)}, true};
   if (showsLayer()) return {"How long do ranks wait?", lanes_->answers()};
-  const QString speed = QString("%1 tokens/s per GPU").arg(formatCount(std::round(answer_->time.tokens_per_second)));
+  const StepConfig& config = answer_->config;
+  const double tokens = static_cast<double>(config.seq) * config.microbatch_sequences * config.microbatches *
+                        config.gpus / (config.tp * config.pp);
+  const double speed_per_gpu = answer_->time.tokens_per_second;
+  const QString length = QString("%1 s for %2 M tokens on %3 GPUs")
+                             .arg(formatValue(tokens / (speed_per_gpu * config.gpus), 3), formatValue(tokens / 1e6, 3))
+                             .arg(config.gpus);
+  const QString speed = length + QString(": %1 tokens/s per GPU").arg(formatCount(std::round(speed_per_gpu)));
   const QString band =
       speed + QString(", between %1 and %2")
                   .arg(formatCount(std::round(answer_->band.low)), formatCount(std::round(answer_->band.high)));
-  const QString time = band + QString("; %1 ms per token").arg(formatValue(answer_->time.ms_per_token, 3));
-  if (!other_way_ || !other_way_->problem.empty()) return {question, {time, band, speed}};
-  const QString other_way = time + QString("; with %1 %2 tokens/s")
-                                       .arg(way_->itemText(1 - way_->currentIndex()),
-                                            formatCount(std::round(other_way_->time.tokens_per_second)));
-  return {question, {other_way, time, band, speed}};
+  return {question, {band, speed, length}};
 }
 
 QString TimeOfAStepPanel::status() const {
-  if (!is_live(static_cast<AskedRouting>(routing_->currentIndex()))) return {};
+  if (routing_->currentIndex() != static_cast<int>(AskedRouting::live)) return {};
   const auto frame = selection_->frame();
-  return frame ? QString("load of layer %1, %2").arg(selection_->layer()).arg(timeStatus(frame->step, true))
+  return frame ? QString("all layers with the load of layer %1, %2")
+                     .arg(selection_->layer())
+                     .arg(timeStatus(frame->step, true))
                : QString();
 }
 

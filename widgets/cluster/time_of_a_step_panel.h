@@ -46,17 +46,19 @@ class TimeOfAStepPanel : public Panel {
   void chosen();
   void refill();
   void ask();
-  void show(const ClusterAnswer& answer, const ClusterAnswer& other_way);
+  void show(const ClusterAnswer& answer);
+  std::vector<BandBars::Row> barRows() const;  // of answer_
   QStringList noteForms() const;
 
   BandBars* plot_;
   LayerLanes* lanes_;
   QAction* export_;
   FittedLabel* note_ = nullptr;  // nullptr while the panel is being built
-  QComboBox *view_, *model_, *hardware_, *recipe_, *way_, *payload_, *latent_, *ep_, *routing_, *placement_;
+  QComboBox *view_, *model_, *hardware_, *recipe_, *way_, *payload_, *ep_, *routing_, *placement_;
   bool routing_is_chosen_ = false;  // by the user
   std::optional<ClusterQuestion> question_;
-  std::optional<ClusterAnswer> answer_, other_way_;  // answer, and answer with the other kind of all-to-all
+  const History* run_ = nullptr;  // of question_; only compared, never dereferenced
+  std::optional<ClusterAnswer> answer_;
   QTimer pause_;  // pause before the next load, since a run in training has a new load at every step
   LatestWorker worker_;
 };

@@ -13,7 +13,7 @@ namespace moescope {
 namespace {
 
 constexpr int kBarSwatch = 12;
-constexpr double kTallestRow = 52;
+constexpr double kTallestRow = 76;
 
 QStringList columnsOf(const QString& figure) {
   return figure.split(QLatin1Char('\t'));
