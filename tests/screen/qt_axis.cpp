@@ -255,7 +255,7 @@ class AxisTest : public QObject {
   }
 
   void logTicksAreDecadesWithTwoAndFiveWhereThereIsRoom() {
-    QCOMPARE(labels(logTicks(1, 1000, 4)), QStringList({"1", "10", "100", "1000"}));
+    QCOMPARE(labels(logTicks(1, 1000, 4)), QStringList({"1", "10", "100", "1,000"}));
     QCOMPARE(labels(logTicks(1, 100, 8)), QStringList({"1", "2", "5", "10", "20", "50", "100"}));
     QCOMPARE(labels(logTicks(2, 4, 5)), QStringList({"2.0", "2.5", "3.0", "3.5", "4.0"}));
     QVERIFY(logTicks(0, 10, 5).empty());
