@@ -29,11 +29,12 @@ constexpr std::array kShown = {Metric::ce_loss,
                                Metric::max_vio_microbatch,
                                Metric::dropped_fraction,
                                Metric::ranks_per_token,
+                               Metric::rank_overload,
                                Metric::quant_sqnr_db,
                                Metric::max_vio_sequence};
 
 // Steps of the mean that the menu offers.
-constexpr std::array kMeanSteps = {0, 10, 30, 100, 300};
+constexpr std::array kMeanSteps = {0, 10, 30, 50, 100, 300};
 QString meanText(int steps) {
   return steps > 0 ? QString("mean of %1 steps").arg(steps) : QString("none");
 }
