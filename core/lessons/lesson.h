@@ -59,11 +59,10 @@ struct RunFigure {
   std::optional<std::int64_t> from, to;  // inclusive
   bool since_change = false;             // `from` and `to` count from the run's newest live change
   // Parameters of certain figures.
-  std::int64_t lag = 1;    // load_correlation
-  std::string argument;    // steps_until: a metric; finding: a kind
-  double limit = 0;        // steps_until
-  int slots_per_rank = 0;  // placed_max_over_mean
-  std::string model;       // modelled_*: model of the layer
+  std::int64_t lag = 1;  // load_correlation
+  std::string argument;  // steps_until: a metric; finding: a kind
+  double limit = 0;      // steps_until
+  std::string model;     // modelled_deep_ep_ms: model of the layer
   bool operator==(const RunFigure&) const = default;
 };
 

@@ -12,7 +12,6 @@
 #include <tuple>
 
 #include "core/cluster/calibration.h"
-#include "core/cluster/ranks/placement.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
 #include "core/files/assets.h"
@@ -32,7 +31,7 @@ namespace {
 using Source = LessonFigureInfo::Source;
 
 constexpr LessonFigureInfo kOwnFigures[] = {
-    {"utilisation", Source::run, "x", "tokens of an expert over its fair share, all steps of the range together"},
+    {"utilisation", Source::run, "x", "tokens of an expert over its fair share, mean over the steps of the range"},
     {"expert_share", Source::run, "%", "share of all chosen slots that goes to an expert"},
     {"expert_gradient", Source::run, "", "norm of the gradient of an expert's weights before clipping, last measured"},
     {"expert_update", Source::run, "", "norm of the change of an expert's weights in a step, last measured"},
@@ -42,21 +41,15 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"load_correlation", Source::run, "",
      "correlation of the experts' load between step t and step t + lag, over the range: near 1 the same experts "
      "stay hot, near 0 it is noise, below 0 the load oscillates"},
-    {"rank_max_over_mean", Source::run, "x",
+    {"rank_max_over_mean", Source::run, "x mean",
      "token copies that the fullest rank receives over the mean of the ranks, all steps of the range together"},
-    {"batch_rank_max_over_mean", Source::run, "x",
-     "token copies that the fullest rank receives over the mean of the ranks in a single batch, mean over the steps of "
-     "the range"},
-    {"placed_max_over_mean", Source::run, "x",
-     "rank_max_over_mean if a balancer had placed the experts by the load of the 50 steps before, `slots_per_rank` (0: "
-     "no replicas)"},
+    {"network_saved", Source::run, "%",
+     "share of the bytes between nodes that DeepEP saves, dispatch, mean over the steps of the range"},
     {"domain_bits", Source::run, "bits",
      "mutual information between a slot's domain and its expert, sum p(d,e) log2(p(d,e) / (p(d) p(e))): 0 when no "
      "expert prefers a domain"},
-    {"modelled_gain", Source::run, "x",
-     "modelled: layer time with the standard all-to-all over that with DeepEP, if `model`'s layer on 8 H200s had this "
-     "router's load"},
-    {"modelled_deep_ep_ms", Source::run, "ms", "modelled: time of this layer with DeepEP"},
+    {"modelled_deep_ep_ms", Source::run, "ms",
+     "modelled: time of `model`'s layer on 8 H200s with DeepEP, if it had this router's load"},
     {"flip_margin_ratio", Source::run, "x",
      "median margin of the tokens that flipped over the median margin of all tokens"},
     {"steps_until", Source::run, "steps",
@@ -71,13 +64,7 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"clipped", Source::tensor, "%", "share of values beyond the format's maximum after scaling"},
     {"clipped_blocks", Source::tensor, "%", "share of blocks with such a value"},
     {"measured_gain", Source::cluster, "x", "measured layer time with the standard all-to-all over that with DeepEP"},
-    {"measured_layer_ms", Source::cluster, "ms", "measured layer time with the standard all-to-all"},
     {"measured_deep_ep_ms", Source::cluster, "ms", "measured layer time with DeepEP"},
-    {"measured_comm_ms", Source::cluster, "ms",
-     "measured time of the layer's two dispatches and two combines alone, standard all-to-all"},
-    {"measured_deep_ep_comm_ms", Source::cluster, "ms", "the same time with DeepEP"},
-    {"measured_copies", Source::cluster, "", "copies per token that DeepEP sent in the measurement"},
-    {"measured_rank_max_over_mean", Source::cluster, "x", "load of the fullest rank over the mean in the measurement"},
 };
 
 double tensor_figure(const std::string& key, const LessonTensor& tensor, LessonColumns columns,
@@ -112,13 +99,7 @@ double cluster_figure(const std::string& key, const ClusterFigure& figure) {
   const MeasuredLayer* layer = measured_layer(figure.model, figure.routing);
   if (!layer) return NAN;
   const auto& times = layer->times;
-  if (key == "measured_gain") return times.standard_layer_ms / times.deep_ep_layer_ms;
-  if (key == "measured_layer_ms") return times.standard_layer_ms;
-  if (key == "measured_deep_ep_ms") return times.deep_ep_layer_ms;
-  if (key == "measured_comm_ms") return times.standard_comm_ms;
-  if (key == "measured_deep_ep_comm_ms") return times.deep_ep_comm_ms;
-  if (key == "measured_copies") return layer->routing.copies_per_token_deep_ep;
-  return layer->routing.rank_max_over_mean;
+  return key == "measured_gain" ? times.standard_layer_ms / times.deep_ep_layer_ms : times.deep_ep_layer_ms;
 }
 
 std::string range_text(const LessonFigure& figure, std::optional<double> above, std::optional<double> below) {
@@ -127,13 +108,17 @@ std::string range_text(const LessonFigure& figure, std::optional<double> above, 
   return above ? "above " + figure_text(figure, *above) : "below " + figure_text(figure, *below);
 }
 
-// Returns "6.5 times as much", "12 % less"; for decibels the difference.
+// Returns "6.5 times as much", "12 % less"; for decibels and shares the difference.
 std::string comparison_text(const LessonFigure& figure, double value, double reference) {
   const std::string direction = value > reference ? " more" : " less";
   if (std::string_view(find_lesson_figure(figure.key)->unit) == "dB") {
     const double decibels = std::fabs(std::round(10 * value) - std::round(10 * reference)) / 10;
     return decibels > 0 ? figure_text(figure, decibels) + direction : "the same";
   }
+  if (is_share(figure))
+    return value == reference
+               ? "the same"
+               : fmt::format("{:.3g} percentage points{}", 100 * std::fabs(value - reference), direction);
   const double ratio = reference > 0 ? value / reference : NAN;
   if (!std::isfinite(ratio)) return value > reference ? "more" : "not more";
   if (ratio >= 2) return fmt::format("{:.2g} times as much", ratio);
@@ -142,12 +127,19 @@ std::string comparison_text(const LessonFigure& figure, double value, double ref
   return fmt::format("{:.{}f} %{}", 100 * relative_distance, relative_distance < 0.01 ? 1 : 0, direction);
 }
 
-// Returns the run or the steps of the reference, if they differ from those of the figure.
+// Returns the run, the steps or the blocks of the reference, if they differ from those of the figure.
 std::string name_of_reference(const LessonFigure& figure, const LessonFigure& reference) {
+  const auto* tensor = std::get_if<TensorFigure>(&figure.source);
+  const auto* other = std::get_if<TensorFigure>(&reference.source);
+  if (tensor && other && tensor->format && other->format && tensor->format != other->format) {
+    if (tensor->format->axis != other->format->axis) return "blocks along rows";
+    return fmt::format("blocks of {}", other->format->format.block);
+  }
   const auto* a = std::get_if<RunFigure>(&figure.source);
   const auto* b = std::get_if<RunFigure>(&reference.source);
   if (!a || !b) return "compared with";
   if (a->run != b->run) return std::string("run ") + static_cast<char>('A' + b->run);
+  if (!b->from && a->from) return fmt::format("last {} steps", b->last);
   if (!b->from || !b->to) return "compared with";
   const std::string steps = fmt::format("steps {} to {}", *b->from, *b->to);
   return b->since_change ? steps + " after the change" : steps;
@@ -385,12 +377,16 @@ std::vector<std::uint64_t> loads(Frames frames, int layer) {
   return slots;
 }
 
+// Counts each step alike, as the maps of the load do: without padding, steps have different numbers of tokens.
 std::vector<double> utilisations(Frames frames, int layer) {
-  const std::vector<std::uint64_t> slots = loads(frames, layer);
-  const double sum = std::accumulate(slots.begin(), slots.end(), 0.0);
-  std::vector<double> tokens(slots.begin(), slots.end());
-  for (double& n : tokens) n *= tokens.size() / sum;
-  return tokens;
+  std::vector<double> means;
+  for (std::size_t t = 0; t < frames.size(); ++t) {
+    const std::vector<std::uint64_t> slots = loads(frames.subspan(t, 1), layer);
+    const double fair_share = std::accumulate(slots.begin(), slots.end(), 0.0) / slots.size();
+    means.resize(slots.size());
+    for (std::size_t e = 0; e < slots.size(); ++e) means[e] += slots[e] / fair_share / frames.size();
+  }
+  return means;
 }
 
 std::vector<double> biases(Frames frames, int layer) {
@@ -489,19 +485,12 @@ double metric_figure(const RunFigure& figure, Metric metric, const History& hist
   return fold(figure.layer.rule == Of::one ? Of::mean : figure.layer.rule, 0, over_layers);
 }
 
-// The placement is computed from the 50 steps before the range and judged by the load of the range.
-double placed_max_over_mean(const History& history, StepRange range, Frames frames, int layer, int slots) {
-  constexpr std::int64_t kPlannedSteps = 50;
-  const auto before =
-      frames_of(history, {std::max(range.first - kPlannedSteps, history.steps().first), range.first - 1});
-  const auto planned_loads = loads(before, layer), later_loads = loads(frames, layer);
-  const RouterFrame* router = frames.empty() ? nullptr : find_router(frames.front().get(), layer);
-  if (planned_loads.empty() || later_loads.empty() || !router || router->volume.ranks == 0) return NAN;
-  const int ranks = router->volume.ranks;
-  const int min_slots = (to_int(planned_loads.size()) + ranks - 1) / ranks;
-  const Placement placement = place_balanced(
-      planned_loads, ranks, {.slots_per_rank = std::max(slots, min_slots), .n_groups = 1, .ranks_per_node = ranks});
-  return rank_imbalance(placement, later_loads);
+double network_saved(Frames frames, int layer) {
+  std::vector<double> shares;
+  for (const auto& frame : frames)
+    if (const RouterFrame* router = find_router(frame.get(), layer); router && router->volume.ranks > 0)
+      shares.push_back(saved_by_deepep(router->volume));
+  return fold(Of::mean, 0, shares);
 }
 
 // Plug-in estimate of the mutual information of domain and expert, in bits per slot.
@@ -546,8 +535,7 @@ double layer_figure(std::string_view key, const RunFigure& figure, const History
     return fold(expert, figure.expert.index, norms(frames, layer, &SpecialisationFrame::gradient_norm_E));
   if (key == "expert_update")
     return fold(expert, figure.expert.index, norms(frames, layer, &SpecialisationFrame::update_norm_E));
-  if (key == "placed_max_over_mean")
-    return placed_max_over_mean(history, stretch(figure, history), frames, layer, figure.slots_per_rank);
+  if (key == "network_saved") return network_saved(frames, layer);
   if (key == "domain_bits") return domain_bits(frames, layer, history.info().domains.size());
   if (key == "bias_spread") {
     const std::vector<double> all = biases(frames, layer);
@@ -559,11 +547,6 @@ double layer_figure(std::string_view key, const RunFigure& figure, const History
     return std::accumulate(counts.begin(), counts.end(), 0.0) / (slots * frames.size());
   }
   if (key == "load_correlation") return load_correlation(frames, layer, figure.lag);
-  if (key == "batch_rank_max_over_mean") {
-    std::vector<double> steps;
-    for (std::size_t t = 0; t < frames.size(); ++t) steps.push_back(rank_max_over_mean(frames.subspan(t, 1), layer));
-    return fold(Of::mean, 0, steps);
-  }
   return rank_max_over_mean(frames, layer);
 }
 
@@ -588,14 +571,10 @@ std::optional<double> run_figure(std::string_view key, const RunFigure& figure, 
   if (key == "flip_margin_ratio") return finite(flip_margin_ratio(frames));
   std::vector<double> over_layers;
   for (const int layer : layers_of(figure, history)) {
-    if (!key.starts_with("modelled_")) {
+    if (key != "modelled_deep_ep_ms")
       over_layers.push_back(layer_figure(key, figure, history, frames, layer));
-    } else if (const auto load = loads(frames, layer); load.empty()) {
-      over_layers.push_back(NAN);
-    } else {
-      const LayerGain& gain = modelled.find_gain(figure, layer, load);
-      over_layers.push_back(key == "modelled_gain" ? gain.modelled : gain.modelled_ms);
-    }
+    else if (const auto load = loads(frames, layer); !load.empty())
+      over_layers.push_back(modelled.find_gain(figure, layer, load).modelled_ms);
   }
   return finite(fold(figure.layer.rule == Of::one ? Of::mean : figure.layer.rule, 0, over_layers));
 }

@@ -148,8 +148,7 @@ class LessonParser {
     figure.since_change = section.choice("since", {"start", "change"}, 0) == 1;
     if (key == "utilisation" || key.starts_with("expert_")) figure.expert = read_pick(section, "expert", figure.expert);
     if (key == "load_correlation") figure.lag = section.integer("lag", 1, 1, 1000);
-    if (key == "placed_max_over_mean") figure.slots_per_rank = to_int(section.integer("slots_per_rank", 0, 0, 1024));
-    if (key.starts_with("modelled_")) figure.model = section.choice("model", {"671B", "16B"}, 0) == 0 ? "671B" : "16B";
+    if (key == "modelled_deep_ep_ms") figure.model = section.choice("model", {"671B", "16B"}, 0) == 0 ? "671B" : "16B";
     if (key == "steps_until") read_steps_until(section, figure);
     if (key == "finding") read_finding(section, figure);
     return figure;

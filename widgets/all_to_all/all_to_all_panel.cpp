@@ -214,7 +214,7 @@ void AllToAllPanel::fillFigures(const VolumeFrame& volume) {
         is_lean ? QString("forwarded copies included")
                 : QString("%1; stay on their rank: %2").arg(share(links.nvlink_out), share(links.local)),
         std::nullopt},
-       {"Ranks of a token", formatValue(value(Metric::ranks_per_token), 3),
+       {"Ranks per token", formatValue(value(Metric::ranks_per_token), 3),
         QString("on %1 of %2 nodes").arg(formatValue(value(Metric::nodes_per_token), 3)).arg(nodes), spread}});
 }
 

@@ -1,5 +1,5 @@
 // Gain by DeepEP on a whole MoE layer: measured on 8 H200s (assets/calibration), the curve of the layer model through
-// these points, and a point for the load of the open run.
+// these points, and a point for the load of each open run.
 #pragma once
 
 #include <QComboBox>
@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "core/cluster/layer_model.h"
-#include "widgets/panel/figure_table.h"
 #include "widgets/panel/latest_worker.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/xy_plot.h"
@@ -28,27 +27,26 @@ class DeepEPGainPanel : public Panel {
  private:
   struct Question {
     std::string model;
-    std::vector<std::uint32_t> load;  // load of the selected layer; may be empty
+    std::vector<std::vector<std::uint32_t>> loads;  // of the selected layer of each run; may be empty
     bool operator==(const Question&) const = default;
   };
   struct Answer {
     std::string model;
     LayerGains gains;
-    std::optional<LayerGain> live;
+    std::vector<std::optional<LayerGain>> live;  // of each run
   };
   void refill();
   void ask();
   void draw();
-  void fillTimes();
+  const LayerGain* selectedGain() const;
 
-  enum Axes { by_copies, by_imbalance, time, round_robin, all_routings };  // entries of axis_
+  enum Axes { by_copies, by_imbalance, time };  // entries of axis_
   Axes axes() const { return static_cast<Axes>(axis_->currentIndex()); }
 
   XyPlot* plot_;
-  FigureTable* times_;  // covers the plot for the last two entries
   QComboBox *shape_, *axis_;
   Question question_;
-  const History* run_ = nullptr;  // of the live point; only compared, never dereferenced
+  const History* run_ = nullptr;  // the first of the live points; only compared, never dereferenced
   std::optional<Answer> answer_;
   bool computing_ = false;
   QTimer pause_;  // pause before the next load, since a run in training has a new load at every step

@@ -94,7 +94,25 @@ void XyPlot::paintData(QPainter& painter) {
     if (s.mark != Mark::none)
       for (const QPointF& point : s.points) paintMark(painter, place(point), s);
   }
+  paintTags(painter);
   painter.setRenderHint(QPainter::Antialiasing, false);
+}
+
+// Leaves out a text that would cover another one.
+void XyPlot::paintTags(QPainter& painter) const {
+  painter.setPen(palette().text().color());
+  std::vector<QRectF> painted;
+  const double gap = 2 * kMarkRadius * typeScale(fontMetrics()), height = fontMetrics().capHeight();
+  for (const Series& s : series_)
+    for (std::size_t i = 0; i < s.tags.size(); ++i) {
+      const double width = fontMetrics().horizontalAdvance(s.tags[i]);
+      const QPointF at = place(s.points[i]);
+      const bool fits = at.x() + gap + width < plotRect().right();
+      const QRectF rect(at.x() + (fits ? gap : -gap - width), at.y() - height / 2, width, height);
+      if (std::ranges::any_of(painted, [&](const QRectF& other) { return other.intersects(rect); })) continue;
+      painted.push_back(rect);
+      painter.drawText(rect.bottomLeft(), s.tags[i]);
+    }
 }
 
 QStringList XyPlot::readoutAt(QPoint position) const {

@@ -20,6 +20,7 @@ class XyPlot : public PlotFrame {
     Qt::PenStyle line = Qt::NoPen;
     std::vector<QPointF> points;
     std::vector<QString> names{};  // names of the points for the readout; may be empty
+    std::vector<QString> tags{};   // texts beside the points; may be empty
   };
 
   using PlotFrame::PlotFrame;
@@ -49,6 +50,7 @@ class XyPlot : public PlotFrame {
   Axis yAxis() const { return axisUp(y_.low, y_.high); }
   QPointF place(const QPointF& point) const { return {xAxis().toPixel(point.x()), yAxis().toPixel(point.y())}; }
   double lineWidth() const;
+  void paintTags(QPainter& painter) const;
   void paintMark(QPainter& painter, const QPointF& at, const Series& series) const;
 
   std::vector<Series> series_;
