@@ -127,9 +127,7 @@ void LessonGuide::begin(int step) {
   timer_.start();
 }
 
-// Opens the lesson's tensors and removes those of the lesson before. Shows the tensor of the first task in MXFP8 E4M3,
-// with the block of the task. If the task asks for this format, the block is not shown yet, since it would be the
-// answer.
+// Adds the lesson's tensors and removes those of the lesson before. A lesson begins in MXFP8 E4M3.
 void LessonGuide::openTensors() {
   if (lesson_.tensors.empty()) return;
   for (const QString& name : std::exchange(opened_tensors_, {})) tensor_lab_->removeTensor(name);
@@ -137,16 +135,7 @@ void LessonGuide::openTensors() {
     tensor_lab_->setTensor(q(tensor.name), tensor.rows, tensor.cols, make_tensor(tensor));
     opened_tensors_ << q(tensor.name);
   }
-  const MatrixFormat usual{mx_format(ElementFormat::e4m3), BlockAxis::row};
-  const LessonTask* first = nullptr;
-  for (const LessonStep& step : lesson_.steps)
-    for (const LessonTask& task : step.tasks)
-      if (!first && task.kind == LessonTask::Kind::show) first = &task;
-  const bool is_answer = first && first->format == usual;
-  tensor_lab_->showTensor(first ? q(first->tensor) : opened_tensors_.front(), usual,
-                          first && !is_answer ? static_cast<std::size_t>(first->row) : 0,
-                          first && !is_answer ? static_cast<std::size_t>(first->column) : 0);
-  describeTensor();
+  tensor_lab_->setFormat(mx_format(ElementFormat::e4m3), BlockAxis::row);
 }
 
 void LessonGuide::describeTensor() {
@@ -257,12 +246,24 @@ void LessonGuide::showStep() {
   page.hint = printedText(step.hint);
   pane_->showPage(page);
   panels_.fitSteps();
+  showTensorOf(step);
   if (state().choice) pane_->question()->showAnswer(*state().choice);
   if (!state().number.isEmpty()) pane_->question()->showAnswer(state().number);
   arrange();
   keepBeginning();
   look();
   emit stepShown(q(lesson_.name), step_);
+}
+
+// Opens the tensor and the block of the step's first task in the format of the step before, if another tensor is shown.
+// If the task has this format, the block is not shown yet, since it would be the answer.
+void LessonGuide::showTensorOf(const LessonStep& step) {
+  if (step.tasks.empty() || step.tasks.front().kind != LessonTask::Kind::show) return;
+  const LessonTask& task = step.tasks.front();
+  if (step_ > 0 && q(task.tensor) == tensor_lab_->tensorName()) return;
+  const bool is_answer = task.format == tensor_lab_->format();
+  tensor_lab_->showTensor(q(task.tensor), tensor_lab_->format(), is_answer ? 0 : task.row, is_answer ? 0 : task.column);
+  describeTensor();
 }
 
 // Returns links to the exhibits that the lesson explains.
@@ -311,6 +312,9 @@ QString LessonGuide::cover() const {
   const bool asks = lessonStep().view.after_prediction || std::ranges::none_of(lessonStep().tasks, trains);
   const bool shows_others = startsRuns(step_) && !runsAreOpen();
   if (!predicted() && (asks || shows_others)) return "Shown after your prediction";
+  const auto& tasks = lessonStep().tasks;
+  if (!tasks.empty() && tasks.front().kind == LessonTask::Kind::show && !state().done.front())
+    return "Shown after the task";
   return shows_others ? "Shown when the runs of this step are open" : QString();
 }
 
@@ -349,6 +353,8 @@ void LessonGuide::lookAtTask(int index) {
     state().done[index] = done || tasks_.done(task);
   else if (runsAreOpen())
     state().done[index] = task.kind == LessonTask::Kind::start || (done ? tasks_.stillDone(task) : tasks_.done(task));
+  // A shown tensor uncovers the panels; adding a run opened the workspace Compare.
+  if (state().done[index] && !done && task.kind != LessonTask::Kind::run_until) arrange();
 }
 
 // Judges only the runs that this step is about, since any run may be open. Past steps keep their results when other
@@ -377,7 +383,7 @@ void LessonGuide::look() {
 // Returns whether the panels may show the result: a training of the step has begun, or its tasks are done.
 bool LessonGuide::resultIsSeen() {
   if (!predicted()) return false;
-  if (std::ranges::none_of(lessonStep().tasks, trains)) return tasksDone();
+  if (tasksDone()) return true;
   const LiveStatus status = runsAreOpen() ? session_->live()->status() : LiveStatus{};
   return status.step > state().began_at.value_or(0) || !status.catching_up.empty();
 }

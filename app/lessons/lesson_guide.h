@@ -84,6 +84,7 @@ class LessonGuide : public QObject {
   void arrange();
   QString cover() const;
   void openTensors();
+  void showTensorOf(const LessonStep& step);
   void describeTensor();
   // Number of the newest step at or before `step` that starts runs; kLessonsRuns: the runs with which the lesson began.
   // A step is about these runs.

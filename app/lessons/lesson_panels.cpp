@@ -187,8 +187,8 @@ void LessonPanels::show(const LessonView& view, const QString& cover, bool locke
   mark(view, cover, locked);
 }
 
-// Frames the panels of a step, covers them and locks their controls. The block microscope stays: it shows the block that the question is
-// about in the format of the step before.
+// Frames the panels of a step, covers them and locks their controls. The block microscope stays: it shows the block
+// that the question is about in the format of the step before.
 void LessonPanels::mark(const LessonView& view, const QString& cover, bool locked) const {
   for (const Workspace* workspace : workspaces_->all())
     for (QDockWidget* dock : workspace->docks()) {

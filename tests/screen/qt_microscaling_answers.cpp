@@ -162,10 +162,12 @@ class MicroscalingAnswersTest : public QObject {
                                .rows_where(3, QString::fromLatin1(scale_rule_name(chosen.rule)));
       const double chosen_db = formats.rows_where(2, QString::fromLatin1(traits(chosen.element).name)).at(0, 4);
       const std::vector<double> all = formats.column(4);
-      static const QRegularExpression kHigher("would be ([\\d.]+) dB higher"), kLower(", ([\\d.]+) dB lower");
+      static const QRegularExpression kOwn("^SQNR ([\\d.]+) dB"), kHigher("; ([\\d.]+) dB higher"),
+          kLower(", ([\\d.]+) dB lower");
       const QString higher = kHigher.match(answers.front()).captured(1),
                     lower = kLower.match(answers.front()).captured(1);
       QVERIFY2(!higher.isEmpty() && !lower.isEmpty(), qPrintable(answers.front()));
+      QVERIFY2(numbersIn(kOwn.match(answers.front()).captured(1)).front().is(chosen_db), qPrintable(answers.front()));
       QVERIFY2(numbersIn(higher).front().is(std::ranges::max(all) - chosen_db), qPrintable(answers.front()));
       QVERIFY2(numbersIn(lower).front().is(chosen_db - std::ranges::min(all)), qPrintable(answers.front()));
     }

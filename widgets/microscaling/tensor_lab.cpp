@@ -146,6 +146,7 @@ bool TensorLab::hasBlock(Element block) const {
 
 void TensorLab::showTensor(const QString& name, const MatrixFormat& format, std::size_t row, std::size_t col) {
   if (!browser_->selectNamed(name)) return;
+  emit readoutChanged({});  // that of the element shown before
   setFormat(format.format, format.axis);
   openElement({row, col});
 }

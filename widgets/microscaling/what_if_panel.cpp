@@ -367,8 +367,8 @@ QString WhatIfPanel::status() const {
   return text;
 }
 
-// The answer compares the selected element format with the best and the worst format, and names the other axis if it is
-// better.
+// The answer has the figures of the selected element format, compares it with the best and the worst format, and names
+// the other axis if it is better.
 Panel::Answer WhatIfPanel::answer() const {
   const QuantSums* chosen = table_->chosenSums();
   if (!chosen || !std::isfinite(chosen->sqnr_db())) return {};
@@ -392,19 +392,20 @@ Panel::Answer WhatIfPanel::answer() const {
   const BlockAxis other = table_->axis() == BlockAxis::row ? BlockAxis::column : BlockAxis::row;
   const bool is_mx = table_->choice().scheme == QuantScheme::mx;
   const double turned = is_mx ? difference(table_->sumsOf(table_->choice().element, other)) : 0.0;
-  const QString zero = "; flushed to zero: " + formatPercent(chosen->underflow_share());
-  QString gains = best.isEmpty() ? QString("No other format has a higher SQNR")
-                                 : QString("SQNR would be %2 dB higher in %1").arg(best, decibels(more));
+  const QString chosen_text =
+      QString("SQNR %1 dB, flushed to zero: %2")
+          .arg(QString::number(chosen->sqnr_db(), 'f', 1), formatPercent(chosen->underflow_share()));
+  QString gains = best.isEmpty() ? QString("; no other format has a higher SQNR")
+                                 : QString("; %2 dB higher in %1").arg(best, decibels(more));
   if (const double nvfp4 = table_->gainOfNvfp4(); !best.isEmpty() && !std::isnan(nvfp4))
-    gains = QString("SQNR would be %1 dB %2 in NVFP4, which has 4 bits, too, and blocks of 16; %3 dB higher in %4")
+    gains = QString("; %1 dB %2 in NVFP4, which has 4 bits, too, and blocks of 16; %3 dB higher in %4")
                 .arg(decibels(nvfp4), nvfp4 < 0 ? QString("lower") : QString("higher"), decibels(more), best);
   const QString loses = worst.isEmpty() ? QString() : QString(", %2 dB lower in %1").arg(worst, decibels(less));
   Answer answer;
   if (std::isfinite(turned) && turned >= kOtherAxis)
-    answer.answers << gains + loses + zero +
-                          QString("; SQNR %2 dB higher with blocks %1").arg(blockAxisLabel(other), decibels(turned));
-  answer.answers << gains + loses + zero << gains + zero << gains;
-  if (!best.isEmpty()) answer.answers << QString("%1: +%2 dB").arg(best, decibels(more));
+    answer.answers << chosen_text + gains + loses +
+                          QString("; %2 dB higher with blocks %1").arg(blockAxisLabel(other), decibels(turned));
+  answer.answers << chosen_text + gains + loses << chosen_text + gains << chosen_text;
   return answer;
 }
 
