@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,6 +22,7 @@
 #include "core/findings/swap_watch.h"
 #include "core/frame/frame.h"
 #include "core/frame/router_stats.h"
+#include "core/recording/history/router_window.h"
 #include "core/recording/history/step_axis.h"
 
 namespace moescope {
@@ -258,10 +261,28 @@ class Checking {
                     for_steps(kUnderusedSteps));
   }
 
+  // Returns a layer that has not collapsed with one expert per token, as is assumed if the number is not known, but has
+  // with as many as its fullest expert allows; nullopt: there is none.
+  std::optional<LayerWindow> layer_that_may_have_collapsed() const {
+    if (history_.info().top_k > 0 || history_.steps().empty()) return std::nullopt;
+    for (LayerWindow& layer : router_window(history_, history_.steps().last).layers) {
+      const double experts = layer.utilisation.size(), max_top_k = std::floor(experts / (1 + layer.max_vio));
+      const double in_use = std::exp(layer.entropy * std::log(experts));
+      if (max_top_k > 1 && in_use - max_top_k < kCollapsedUse * (experts - max_top_k)) return layer;
+    }
+    return std::nullopt;
+  }
+
   void layers() {
     using enum FindingKind;
     const RunInfo& info = history_.info();
-    if (LoadWatch::can_tell_collapse(info, tokens_of_window()))
+    if (const auto layer = layer_that_may_have_collapsed())
+      needs({{collapsed, collapsing}}, "collapse",
+            fmt::format(
+                "the experts per token (--top-k, or What was read): with 1, as assumed, layer {} has not collapsed "
+                "for long, with {:.0f} it may have",
+                layer->layer, std::floor(layer->utilisation.size() / (1 + layer->max_vio))));
+    else if (LoadWatch::can_tell_collapse(info, tokens_of_window()))
       after_loads(kEarlySteps, {{collapsed, collapsing}}, "collapse", "No layer has collapsed or is collapsing.");
     else
       needs({{collapsed, collapsing}}, "collapse",

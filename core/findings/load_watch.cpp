@@ -121,8 +121,8 @@ void LoadWatch::findings(std::vector<Finding>& out) const {
   if (load_.no_load()) return;
   const auto before = std::ssize(out);
   add_collapse(out);
-  experts_.findings(load_, has_collapsed(), out);
-  if (!has_collapsed() && experts_.hot_experts(load_).empty()) imbalance_.findings(load_, nothing_balances_, out);
+  experts_.findings(load_, reports_collapse(), out);
+  if (!reports_collapse() && experts_.hot_experts(load_).empty()) imbalance_.findings(load_, nothing_balances_, out);
   oscillation_.findings(load_, out);
   add_past(out);
   if (load_.are_totals())
@@ -131,8 +131,7 @@ void LoadWatch::findings(std::vector<Finding>& out) const {
 
 void LoadWatch::add_collapse(std::vector<Finding>& out) const {
   const bool collapsed = has_collapsed();
-  if (collapsed ? !load_.lasts(collapsed_, kMeanSteps) : collapsing_since_ < 0 || falling_blocks_ < kFallingBlocks)
-    return;
+  if (collapsed ? !reports_collapse() : collapsing_since_ < 0 || falling_blocks_ < kFallingBlocks) return;
   Finding finding = load_.finding(collapsed ? FindingKind::collapsed : FindingKind::collapsing,
                                   collapsed ? collapsed_.step : collapsing_since_);
   const int fullest = load_.fullest();

@@ -74,6 +74,8 @@ class LoadWatch {
   std::size_t last_block_before_fall() const;
   static std::int64_t first_load_of_fall(std::vector<Load> loads, const std::vector<Load>& next);
   bool has_collapsed() const { return collapsed_.goes_on(); }
+  // Before a collapse has lasted, hot experts and a lasting imbalance are the findings.
+  bool reports_collapse() const { return has_collapsed() && load_.lasts(collapsed_, kMeanSteps); }
   void add_collapse(std::vector<Finding>& out) const;
   void add_past(std::vector<Finding>& out) const;
 

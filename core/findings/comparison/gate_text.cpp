@@ -56,6 +56,7 @@ std::string exit_text(const GateReport& report, const GateExit& exit) {
               ? ", outside in steps " + grouped(exit.first_step()) + " to " + grouped(exit.last_step())
               : ", outside since step " + grouped(exit.first_step());
   if (exit.times.size() > 1) text += fmt::format(", {} times", exit.times.size());
+  if (exit.apart_since < exit.first_step()) text += ", apart since step " + grouped(exit.apart_since);
   if (figure.worst && !exit.is_worse) text += ", better";
   if (exit.expert >= 0)
     text += fmt::format("; expert {} gets {} times its fair share", exit.expert, decimal(exit.expert_load));
@@ -99,6 +100,10 @@ std::vector<std::string> gate_notes(const GateReport& report) {
   notes.push_back(std::string("Paired by ") +
                   (report.by_tokens ? "tokens, because the runs have batches of different size" : "step") + ": " +
                   counted(report.common_steps, "common step", "common steps") + ".");
+  if (report.same_text_until < report.steps.last)
+    notes.push_back("From step " + grouped(report.same_text_until + 1) +
+                    " on the runs read different text: the training loss is compared before it only, and other figures "
+                    "may differ because the text does.");
   if (report.verdict == GateVerdict::too_early) return notes;
   notes.push_back(
       fmt::format("Of 20 comparisons of equal runs about 1 has a figure outside its band: the limit allows for all {} "

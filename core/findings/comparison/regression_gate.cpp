@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/findings/comparison/gate_settings.h"
+#include "core/findings/comparison/same_settings.h"
 #include "core/numerics/statistics/student_t.h"
 
 namespace moescope {
@@ -21,7 +22,8 @@ constexpr double kSpreadOfOne = 10;                        // R beside one good 
 constexpr double kWidening = 1.5;                          // of the limit: figures vary with heavier tails than normal
 constexpr double kWideningOfTwo = 1.8;                     // beside two good runs, whose spread is one difference
 constexpr double kMinCorrelation = 0.2;                    // lower limit of rho
-constexpr double kRounding = 1e-5;  // share of a figure's size up to which a difference may be rounding
+constexpr double kApartShare = 0.25;  // of the limit, beyond which a figure is apart before it leaves the band
+constexpr double kRounding = 1e-5;    // share of a figure's size up to which a difference may be rounding
 
 using BlockValues = std::vector<double>;  // by block; NaN: no value
 
@@ -212,6 +214,7 @@ class Collector {
       std::optional<std::size_t> not_finite;
       const std::vector<float> values = runs_[r]->values_at(metric, layer, blocks_.steps[r]);
       sample.values_by_run.push_back(block_means(values, blocks_.edges[r], not_finite));
+      if (r == 0 && metric == Metric::ce_loss) keep_same_text(report.same_text_until, sample.values_by_run.front());
       having += has_finite(sample.values_by_run.back()) || not_finite;
       if (!not_finite || metric != Metric::ce_loss) continue;
       if (r > 0 && !bad_good_run) bad_good_run = r - 1;
@@ -223,6 +226,12 @@ class Collector {
     if (!sample.not_finite && std::ranges::all_of(sample.values_by_run, is_zero)) return;  // nothing to judge
     if (having == runs_.size()) return samples.push_back(std::move(sample));
     if (having > 0) report.not_in_all.push_back(figure_text(sample.figure));
+  }
+
+  // Drops the blocks of the judged run with steps on different text.
+  void keep_same_text(std::int64_t last_step, BlockValues& means) const {
+    for (std::size_t b = 0; b < means.size(); ++b)
+      if (blocks_.steps[0][std::max<std::size_t>(1, blocks_.edges[0][b + 1]) - 1] > last_step) means[b] = NAN;
   }
 
   // SQNR and underflow of the operands that all runs quantize, from the newest frame of each block.
@@ -454,6 +463,9 @@ std::vector<GateExit> times_outside(std::size_t index, const GateReport& report)
     GateExit exit{.series = index};
     exit.times = {{report.block_steps[block[i]], report.block_steps[block[last] + 1] - 1}};
     exit.is_over = last + 2 < side.size();
+    std::size_t first_apart = i;
+    while (first_apart > 0 && side[i] * series.z[block[first_apart - 1]] >= kApartShare * series.limit) --first_apart;
+    exit.apart_since = report.block_steps[block[first_apart]];
     const bool is_above = side[i] > 0;
     exit.is_worse = !series.figure.worst || (*series.figure.worst == Worst::largest) == is_above;
     exit.value = series.value[block[last]];
@@ -470,7 +482,7 @@ std::vector<GateExit> times_outside(std::size_t index, const GateReport& report)
 
 GateExit not_finite_from(std::int64_t step, std::size_t index, const GateReport& report) {
   const GateSeries& series = report.series[index];
-  GateExit exit{.series = index, .times = {{step, report.steps.last}}, .not_finite_step = step};
+  GateExit exit{.series = index, .times = {{step, report.steps.last}}, .apart_since = step, .not_finite_step = step};
   const std::size_t after = std::ranges::upper_bound(report.block_steps, step) - report.block_steps.begin();
   exit.good = series.good[std::clamp<std::size_t>(after, 1, series.good.size()) - 1];
   return exit;
@@ -487,6 +499,7 @@ void add_exit(const History& run, std::size_t index, std::optional<std::int64_t>
   if (exits.empty()) return;
   GateExit whole = exits.back();
   whole.times.clear();
+  whole.apart_since = exits.front().apart_since;
   for (const GateExit& exit : exits) {
     whole.times.push_back(exit.times.front());
     if (std::abs(exit.z) > std::abs(whole.z)) whole.z = exit.z;
@@ -579,6 +592,8 @@ GateReport judge_gate(const HistoryPtr& run, std::span<const HistoryPtr> good) {
   report.name = run->info().name;
   for (const HistoryPtr& history : good) report.good_names.push_back(history->info().name);
   report.settings = differing_settings(*run, good);
+  for (const HistoryPtr& history : good)
+    report.same_text_until = std::min(report.same_text_until, same_text_until(*run, *history));
   const PairedBlocks blocks = pairs_by_tokens(runs) ? blocks_by_tokens(runs) : blocks_by_steps(runs);
   report.by_tokens = blocks.by_tokens;
   report.common_steps = blocks.common;

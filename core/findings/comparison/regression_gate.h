@@ -69,7 +69,10 @@ struct GateExit {
   std::size_t series = 0;          // index in GateReport::series
   std::vector<StepRange> times{};  // steps of the judged run in which it was outside, at least one
   bool is_over = false;            // it came back
-  bool is_worse = true;            // to its worse side, or neither side is better
+  // Step from which on the figure was on this side, at least a quarter of the way to the limit, before it left the
+  // band.
+  std::int64_t apart_since = 0;
+  bool is_worse = true;  // to its worse side, or neither side is better
   // First step at which the judged run's value is NaN or infinite, and those of the good runs are finite.
   std::optional<std::int64_t> not_finite_step{};
   float value = kNoValue, good = kNoValue, half_width = kNoValue;  // in the last block outside
@@ -100,7 +103,9 @@ struct GateReport {
   GateVerdict verdict = GateVerdict::too_early;
   GateProblem problem = GateProblem::none;
   std::size_t bad_good_run = 0;  // good_run_not_finite: its index
-  bool by_tokens = false;        // the runs are paired by tokens, not by steps
+  // Step of the judged run up to which all read the same text; the training loss is compared up to it.
+  std::int64_t same_text_until = INT64_MAX;
+  bool by_tokens = false;  // the runs are paired by tokens, not by steps
   std::int64_t common_steps = 0;
   StepRange steps;                        // of the judged run
   std::vector<std::int64_t> block_steps;  // first step of each block in the judged run, and the step after the last

@@ -1,11 +1,13 @@
 #include "core/findings/comparison/same_settings.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <set>
 #include <tuple>
 
 #include "core/files/text/words.h"
+#include "core/findings/comparison/gap_track.h"
 #include "core/frame/frame.h"
 
 namespace moescope {
@@ -25,6 +27,35 @@ std::optional<std::int64_t> step_of(const std::map<std::string, std::string>& se
   std::int64_t step = 0;
   if (!read_number(found->second, step) || step < 0) return std::nullopt;
   return step == 0 ? INT64_MAX : step;
+}
+
+bool is_event(const std::string& key) {
+  return key.ends_with("_step") && !key.ends_with("_per_step");
+}
+
+// True if the setting says which text a log's program reads. A path does not: it differs between machines.
+bool is_of_text(const std::string& key) {
+  static constexpr std::array kWords = {"domain", "dataset", "corpus", "mixture", "tokenizer"};
+  return std::ranges::any_of(kWords, [&](const char* word) { return key.find(word) != key.npos; });
+}
+
+bool reads_same_data(const DataConfig& a, const DataConfig& b) {
+  return a.path == b.path && a.tokenizer == b.tokenizer && a.generator == b.generator && a.mixture == b.mixture;
+}
+
+// Returns the last step before the first live change that only one of the runs has, of those that `counts` holds for.
+template <typename Counts>
+std::int64_t last_before_change(const History& a, const History& b, const Counts& counts) {
+  const auto changes_of = [&](const History& history) {
+    std::set<std::tuple<std::int64_t, std::string, std::string>> changes;
+    for (const Marker& marker : history.markers())
+      if (marker.kind == kChangeKind && counts(marker.key)) changes.insert({marker.step, marker.key, marker.value});
+    return changes;
+  };
+  const auto of_a = changes_of(a), of_b = changes_of(b);
+  std::vector<std::tuple<std::int64_t, std::string, std::string>> of_one;
+  std::ranges::set_symmetric_difference(of_a, of_b, std::back_inserter(of_one));
+  return of_one.empty() ? INT64_MAX : std::get<0>(of_one.front()) - 1;
 }
 
 }  // namespace
@@ -54,8 +85,7 @@ std::optional<std::int64_t> same_settings_until(const std::map<std::string, std:
   std::int64_t last = INT64_MAX;
   for (const LogDifference& found : difference(a, b)) {
     if (is_name(found.key)) continue;
-    const bool is_event = found.key.ends_with("_step") && !found.key.ends_with("_per_step");
-    if (!is_event) return std::nullopt;
+    if (!is_event(found.key)) return std::nullopt;
     const auto of_a = step_of(a, found.key), of_b = step_of(b, found.key);
     if (!of_a || !of_b) return std::nullopt;
     last = std::min({last, *of_a - 1, *of_b - 1});
@@ -64,17 +94,28 @@ std::optional<std::int64_t> same_settings_until(const std::map<std::string, std:
 }
 
 std::int64_t same_changes_until(const History& a, const History& b) {
-  const auto changes_of = [](const History& history) {
-    std::set<std::tuple<std::int64_t, std::string, std::string>> changes;
-    for (const Marker& marker : history.markers())
-      if (marker.kind == kChangeKind && !marker.key.starts_with("telemetry.") && !marker.key.starts_with("parallel."))
-        changes.insert({marker.step, marker.key, marker.value});
-    return changes;
-  };
-  const auto of_a = changes_of(a), of_b = changes_of(b);
-  std::vector<std::tuple<std::int64_t, std::string, std::string>> of_one;
-  std::ranges::set_symmetric_difference(of_a, of_b, std::back_inserter(of_one));
-  return of_one.empty() ? INT64_MAX : std::get<0>(of_one.front()) - 1;
+  return last_before_change(
+      a, b, [](const std::string& key) { return !key.starts_with("telemetry.") && !key.starts_with("parallel."); });
+}
+
+std::int64_t same_text_until(const History& a, const History& b) {
+  const auto of_a = a.settings_at_start(), of_b = b.settings_at_start();
+  if (of_a->config() && of_b->config()) {
+    if (!reads_same_data(of_a->config()->data, of_b->config()->data)) return -1;
+    return last_before_change(a, b, [](const std::string& key) { return key.starts_with("data."); });
+  }
+  std::int64_t last = INT64_MAX;
+  for (const LogDifference& found : difference(of_a->log(), of_b->log())) {
+    if (!is_of_text(found.key)) continue;
+    if (is_event(found.key)) {
+      const auto step_of_a = step_of(of_a->log(), found.key), step_of_b = step_of(of_b->log(), found.key);
+      if (step_of_a) last = std::min(last, *step_of_a - 1);
+      if (step_of_b && *step_of_b != INT64_MAX) last = std::min(last, step_by_tokens(b, *step_of_b - 1, a));
+    } else if (found.a != kNotStated && found.b != kNotStated) {
+      return -1;
+    }
+  }
+  return last;
 }
 
 std::shared_ptr<History> beginning_of(const History& history, std::int64_t last) {

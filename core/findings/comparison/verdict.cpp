@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/findings/comparison/same_settings.h"
 #include "core/frame/frame.h"
 #include "core/numerics/statistics/student_t.h"
 
@@ -236,6 +237,23 @@ bool holds(const HistoryPtr& run, bool RouterConfig::*setting) {
   return run->settings_at_start()->holds(setting);
 }
 
+// Ends the judged steps before the runs train on different text. A validation loss may still be of one text.
+void keep_same_text(const GapTrack& run, Conclusion& c) {
+  const std::int64_t last = c.loss == Metric::ce_loss ? same_text_until(*run.a(), *run.b()) : INT64_MAX;
+  if (last >= c.steps.last) return;
+  c.other_text_from = last + 1;
+  c.steps.last = last;
+}
+
+// Computes the mean gap over the last half of too few steps of the same text, of which there will be no more.
+void measure_few(const GapTrack& run, const Judging& judging, Conclusion& c) {
+  c.steps = run.last_steps((run.count(c.steps) + 1) / 2, c.steps.last);
+  const PyramidBin gaps = run.raw().slice(run.place(c.steps.first), run.place(c.steps.last + 1));
+  if (gaps.finite == 0) return;
+  c.gap = gaps.mean();
+  c.matters = static_cast<float>(judging.matters) * run.a()->series(c.loss, kWholeRun, c.steps, 1)[0].mean();
+}
+
 // Judges the run over its steps up to c.steps.last.
 void judge(const PairedTrack& run, std::span<const PairedTrack> twins, const Judging& judging, Conclusion& c) {
   bool same_start = run.same_start;
@@ -354,13 +372,15 @@ Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twin
   } else if (run.count() >= kMinSteps && run.identical()) {
     c.verdict = Verdict::identical;
     c.gap = c.half_width = 0;
-  } else if (run.count() >= kMinSteps) {
+  } else if (keep_same_text(run, c); run.count(c.steps) >= kMinSteps) {
     judge(paired, twins, judging, c);
-    if (judging.goes_on && c.verdict >= Verdict::equal && c.verdict != Verdict::unclear)
-      hold(paired, twins, judging, c);
+    const bool goes_on = judging.goes_on && c.other_text_from < 0;
+    if (goes_on && c.verdict >= Verdict::equal && c.verdict != Verdict::unclear) hold(paired, twins, judging, c);
   } else {
-    c.missing_steps = kMinSteps - run.count();
+    if (c.other_text_from >= 0) measure_few(run, judging, c);
+    c.missing_steps = kMinSteps - run.count(c.steps);
   }
+  if (c.other_text_from >= 0) c.missing_steps = 0;
   return c;
 }
 

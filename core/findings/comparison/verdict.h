@@ -100,7 +100,10 @@ struct Conclusion {
   bool is_on_texts = false;       // two checkpoints on the same texts
   Metric loss = Metric::ce_loss;  // loss that is judged
   StepRange steps;                // judged steps; lost: first to last step with one finite loss
-  float gap = kNoValue;           // nats/token: mean loss minus run A's
+  // Step from which on the runs train on different text, so that their training losses cannot be compared; the judged
+  // steps end before it. -1: none.
+  std::int64_t other_text_from = -1;
+  float gap = kNoValue;  // nats/token: mean loss minus run A's
   // The interval is gap +-half; `half` is also the smallest gap that can be told from chance. With the verdicts no_twin
   // and twins_near it is not known.
   float half_width = kNoValue;

@@ -73,6 +73,8 @@ std::string near_text(const Conclusion& c) {
 }
 
 std::string too_short_text(const Conclusion& c) {
+  if (c.other_text_from >= 0)
+    return "not judged: loss gap " + signed_gap(c.gap, c.half_width) + " nats/token over " + steps_text(c.steps);
   if (c.common_steps < kMinSteps) return "too early to tell: verdict in " + counted(c.missing_steps, "step", "steps");
   return std::string("too few values of the ") + loss_words(c.loss) +
          " were measured for a verdict: each quarter of the last half of the steps needs one" +
@@ -146,7 +148,8 @@ std::string of_texts(const Conclusion& c) {
 
 std::string verdict_sentence(const Conclusion& c) {
   if (c.name.empty()) return {};
-  return c.is_on_texts ? of_texts(c) : of_steps(c);
+  if (c.is_on_texts) return of_texts(c);
+  return of_steps(c) + (c.other_text_from < 0 ? "" : "; ") + other_text(c);
 }
 
 }  // namespace moescope

@@ -83,7 +83,7 @@ Settlement with_more_steps(std::span<const Conclusion> candidates) {
   Settlement found;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Conclusion& c = candidates[i];
-    if (c.verdict != Verdict::unclear || c.steps.empty()) continue;
+    if (c.verdict != Verdict::unclear || c.steps.empty() || c.other_text_from >= 0) continue;
     const double steps = steps_to_decide(c);
     if (!(steps < kMaxLengthRatio * (c.steps.last + 1))) continue;
     found.how = Settlement::How::more_steps;
@@ -99,6 +99,12 @@ std::string held_text(const Conclusion& c) {
   std::string place = "inside";
   if (c.held_back != Verdict::equal) place = c.held_back == Verdict::worse ? "above" : "below";
   return fmt::format("interval {} the band since step {}", place, c.held_from);
+}
+
+std::string other_text(const Conclusion& c) {
+  if (c.other_text_from < 0) return {};
+  return "from step " + grouped(c.other_text_from) +
+         " on the runs read different text: their losses cannot be compared";
 }
 
 VerdictWord verdict_word(const Conclusion& c) {
@@ -130,8 +136,11 @@ const char* to_text(VerdictWord word) {
 
 std::vector<std::string> verdict_reasons(const Conclusion& c) {
   const std::string missing_steps = counted(c.missing_steps, "step", "steps");
+  const std::string other = c.other_text_from < 0 ? "" : "different text from step " + grouped(c.other_text_from);
   switch (c.verdict) {
     case Verdict::too_short:
+      if (!other.empty())
+        return {fmt::format("{}; a verdict needs {} before", other, counted(kMinSteps, "step", "steps")), other};
       if (c.missing_steps == 0) return {"too few values of the loss", "too few values"};
       return {"verdict in " + missing_steps};
     case Verdict::lost: {
@@ -143,6 +152,7 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
       return {"the same losses to the bit", "the same losses"};
     case Verdict::no_twin:
       if (c.missing_steps > 0) return {"the noise twin needs " + missing_steps + " more", "in " + missing_steps};
+      if (!other.empty()) return {"no noise twin; " + other, other};
       return {"no noise twin to compare with", "no noise twin"};
     case Verdict::twins_near:
       if (c.missing_steps == 0) return {"the noise twin hardly differs from A", "noise not known"};

@@ -29,6 +29,9 @@ const char* to_text(VerdictWord word);  // "Good enough"
 // below 0.0031 may be chance".
 std::vector<std::string> verdict_reasons(const Conclusion& c);
 
+// "from step 700 on the runs read different text: their losses cannot be compared"; empty: they do not.
+std::string other_text(const Conclusion& c);
+
 // Says how long a verdict has held that has not held long enough: "interval above the band
 // since step 162".
 std::string held_text(const Conclusion& c);

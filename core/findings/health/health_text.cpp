@@ -63,19 +63,29 @@ class HealthText {
     const std::string worst = fmt::format("ayer {}", facts_.layer);
     std::string detail = facts_.fullest_share > 0 ? fullest() + in_window() : lead.brief;
     if (!detail.empty()) detail = ": " + detail + starved_experts_text();
+    const std::string experts = facts_.fullest_share > 0 ? fullest_experts() : lead.brief;
     if (facts_.layers.size() == 1) {
       const std::string head = "L" + worst + " " + fault.of_one;
-      return {head + begin_text + detail + "." + limits(), head + begin_text + ".", head + ".",
-              "L" + worst + begin_text + "."};
+      std::vector<std::string> forms = {head + begin_text + detail + "." + limits()};
+      if (!experts.empty()) forms.push_back(head + begin_text + ": " + experts + starved_experts_text() + ".");
+      forms.insert(forms.end(), {head + begin_text + ".", head + ".", "L" + worst + begin_text + "."});
+      return forms;
     }
     const std::string head = fmt::format("{} of {} MoE layers {}", facts_.layers.size(),
                                          history_.info().moe_layers.size(), fault.of_many),
                       which = ". Worst: l" + worst;
     const std::int64_t first_step = first_step_of(lead.kind, routers_.findings);
     const std::string first = first_step < lead.steps.first ? ", the first" + since_text(first_step) : "";
-    return {head + " (" + listed(facts_.layers) + ")" + first + which + "," + begin_text + detail + "." + limits(),
-            head + which + "," + begin_text + detail + ".", head + which + "," + begin_text + ".", head + which + ".",
-            "Worst: l" + worst + begin_text + "."};
+    std::vector<std::string> forms = {
+        head + " (" + listed(facts_.layers) + ")" + first + which + "," + begin_text + detail + "." + limits(),
+        head + which + "," + begin_text + detail + "."};
+    if (!experts.empty()) {
+      forms.push_back(head + first + which + ", where " + experts + starved_experts_text() + ".");
+      forms.push_back(head + which + ", where " + experts + starved_experts_text() + ".");
+    }
+    forms.insert(forms.end(),
+                 {head + which + "," + begin_text + ".", head + which + ".", "Worst: l" + worst + begin_text + "."});
+    return forms;
   }
 
   std::vector<std::string> forms_without_loads() const {
@@ -135,8 +145,11 @@ class HealthText {
     const double share = facts_.fullest_share;
     if (facts_.experts.size() == 1)
       return fmt::format("expert {} gets {} times its fair share", facts_.experts[0], decimal(share));
-    return fmt::format("experts {} take {:.0f} % of its assignments", listed(facts_.experts, kNamedExperts),
-                       100 * share);
+    return fullest_experts() + " of its assignments";
+  }
+  std::string fullest_experts() const {
+    if (facts_.experts.size() == 1) return fullest();
+    return fmt::format("experts {} take {:.0f} %", listed(facts_.experts, kNamedExperts), 100 * facts_.fullest_share);
   }
 
   // Returns the steps whose loads are summed: " in steps 951 to 1,000"; empty for one total of a whole run.
@@ -147,23 +160,18 @@ class HealthText {
     return " in " + steps_in_words(steps.first, steps.last);
   }
 
-  // Returns a text on the experts of the layer that get no tokens or almost none.
+  // Returns a text on the experts of the layer that are starved; without such a finding, on those that get no tokens.
   std::string starved_experts_text() const {
     const Finding& lead = *facts_.finding;
     if (lead.kind == FindingKind::dead || lead.kind == FindingKind::starved) return {};
-    const std::ptrdiff_t none = load_ ? std::ranges::count(load_->shares, 0.0f) : 0;
-    const auto has_tokens = [this](int e) { return !load_ || load_->shares[e] > 0; };
-    std::ptrdiff_t starved = 0;
+    const auto text_on = [&](std::ptrdiff_t n, const char* verb_of_one, const char* verb) {
+      return fmt::format("; {} of {} {}", n, history_.info().n_experts, n == 1 ? verb_of_one : verb);
+    };
     for (const Finding& finding : routers_.findings)
       if (finding.ongoing && finding.kind == FindingKind::starved && finding.layers == lead.layers)
-        starved = std::ranges::count_if(finding.experts, has_tokens);
-    const auto text_on = [&](std::ptrdiff_t n, const char* what) {
-      return fmt::format("{} of {}{}{}", n, history_.info().n_experts, n == 1 ? " gets " : " get ", what);
-    };
-    std::vector<std::string> texts;
-    if (none > 0) texts.push_back(text_on(none, "none"));
-    if (starved > 0) texts.push_back(text_on(starved, "almost none"));
-    return texts.empty() ? std::string() : "; " + joined(texts, " and ");
+        return text_on(std::ssize(finding.experts), "is starved", "are starved");
+    const std::ptrdiff_t none = load_ ? std::ranges::count(load_->shares, 0.0f) : 0;
+    return none > 0 ? text_on(none, "gets none", "get none") : std::string();
   }
 
   // Returns "Over all layers, MaxVio is 4.95 (2 at step 0), and 37.4 % of the experts get no token (2 % at step 0)."

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "core/findings/comparison/verdict_words.h"
+#include "core/logs/lines/log_reader.h"
 #include "tests/support/made_up_losses.h"
 
 namespace moescope {
@@ -693,6 +694,42 @@ TEST(Verdict, JudgesOnlyStepsThatATwinHas) {
   const PairedRun more[] = {{made_up("N", 900, noise(2, 0.05))}, {made_up("M", 30, noise(5, 0.05))}};
   EXPECT_EQ(conclude(a, {b}, more).twins, 1);
   EXPECT_EQ(conclude(a, {b}, more).steps.last, 899);
+}
+
+// A log of 120 steps whose text changes at `shift_step` (0: never).
+HistoryPtr log_of_text(std::int64_t shift_step, const std::string& dataset, const std::function<double(int)>& loss) {
+  LogReader reader("log.jsonl");
+  reader.read_line("{\"run\": \"log\", \"dataset\": \"" + dataset +
+                   "\", \"domain_shift_step\": " + std::to_string(shift_step) + "}");
+  for (int step = 0; step < 120; ++step)
+    reader.read_line("{\"step\": " + std::to_string(step) + ", \"loss\": " + std::to_string(loss(step)) + "}");
+  return reader.finish().runs.front();
+}
+
+TEST(Verdict, IsOnTheStepsOfTheSameText) {
+  const HistoryPtr a = log_of_text(0, "web", [](int) { return 2.0; });
+  const auto judged = [&](std::int64_t shift_step, const std::string& dataset) {
+    const auto loss = [=](int step) { return step < shift_step ? 2.01 : 3.0; };
+    return conclude(a, {log_of_text(shift_step, dataset, loss)}, {});
+  };
+  const Conclusion long_part = judged(60, "web");
+  EXPECT_EQ(long_part.verdict, Verdict::no_twin);
+  EXPECT_EQ(long_part.steps, (StepRange{10, 59}));
+  const Conclusion short_part = judged(40, "web");
+  EXPECT_EQ(short_part.verdict, Verdict::too_short);
+  EXPECT_EQ(short_part.steps, (StepRange{20, 39}));
+  for (const Conclusion& c : {long_part, short_part}) {
+    EXPECT_NEAR(c.gap, 0.01, 1e-4);
+    EXPECT_EQ(c.other_text_from, c.steps.last + 1);
+    EXPECT_EQ(c.missing_steps, 0) << "no more steps of the same text will come";
+    EXPECT_EQ(verdict_word(c), VerdictWord::not_judged);
+    EXPECT_NE(verdict_sentence(c).find(" on the runs read different text"), std::string::npos) << verdict_sentence(c);
+    EXPECT_NE(verdict_reasons(c).front().find("different text from step "), std::string::npos);
+  }
+  const Conclusion none = judged(0, "books");
+  EXPECT_EQ(none.other_text_from, 0);
+  EXPECT_TRUE(is_missing(none.gap));
+  EXPECT_EQ(what_settles(std::vector{short_part, none}, true).how, Settlement::How::nothing);
 }
 
 }  // namespace
