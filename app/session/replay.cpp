@@ -35,7 +35,8 @@ void Replay::pause() {
 
 void Replay::stepOnce() {
   pause();
-  if (selection_->history()) show(selection_->step() + 1);
+  selection_->moveStep(1);
+  if (selection_->history()) show(selection_->step());
 }
 
 void Replay::toStart() {
@@ -50,16 +51,16 @@ void Replay::tick() {
   due_ += speed * 1e-3 * since_tick_.restart();
   const auto steps = static_cast<std::int64_t>(std::floor(due_));
   if (steps < 1) return;
-  due_ -= steps;
-  const std::int64_t step = selection_->step() + steps;
-  show(step);
-  if (step >= all.last) pause();
+  const std::int64_t before = selection_->step();
+  show(before + steps);
+  due_ -= selection_->step() - before;  // in a log the next step may be many steps away
+  if (selection_->step() >= all.last) pause();
 }
 
 void Replay::show(std::int64_t step) {
   const StepRange all = selection_->history()->steps();
-  const std::int64_t at = std::clamp(step, all.first, all.last);
-  selection_->setStep(at);
+  selection_->setStep(step);
+  const std::int64_t at = selection_->step();
   // Shows at least two steps, since an axis needs two.
   selection_->setRange({all.first, std::max(at, std::min(all.first + 1, all.last))});
   emit changed();

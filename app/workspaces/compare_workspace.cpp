@@ -1,6 +1,5 @@
 #include "app/workspaces/compare_workspace.h"
 
-#include <QAction>
 #include <QTimer>
 #include <algorithm>
 #include <utility>
@@ -14,23 +13,25 @@
 #include "widgets/compare/verdict_strip.h"
 #include "widgets/compare/verdicts_panel.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/microscaling/operand_costs_panel.h"
+#include "widgets/overview/findings_watch.h"
 #include "widgets/overview/loss_panel.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
 
-constexpr int kWideWorkspace = 1340;  // width from which the operand costs are shown
-constexpr int kMinRowHeight = 160;    // the table and two rows fit in a window of 1024 x 700
-constexpr int kMinPlotRoom = 280;     // height for each plot below the table in which it is at least 120 high
+constexpr int kMinRowHeight = 160;  // the table and two rows fit in a window of 1024 x 700
+constexpr int kMinPlotRoom = 280;   // height for each plot below the table in which it is at least 120 high
 
 }  // namespace
 
-CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* runs, QWidget* parent)
+CompareWorkspace::CompareWorkspace(Selection* selection, const FindingsWatch* findings, const ComparedRuns* runs,
+                                   QWidget* parent)
     : Workspace(selection, "Compare", parent) {
   judged_ = new JudgedRuns(selection_, runs, this);
   strip_ = new VerdictStrip(selection_, judged_);
+  strip_->setHealth([findings](int run) { return findings->health(run); });
+  connect(findings, &FindingsWatch::changed, strip_, &VerdictStrip::fill);
   addOverPanels(strip_);
   verdicts_ = new VerdictsPanel(selection_, runs, judged_);
   connect(strip_, &VerdictStrip::explanationRequested, verdicts_, &Panel::explainAt);
@@ -49,10 +50,7 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const ComparedRuns* run
   auto* regression = new RegressionPanel(selection_, judged_);
   connect(regression, &RegressionPanel::judged, strip_, &VerdictStrip::setRegression);
   regression_ = addDock(regression, "dock_compare_regression");
-  operand_costs_ =
-      addDock(new OperandCostsPanel(selection_, OperandCostsPanel::Of::compared_run), "dock_compare_operand_costs");
-  for (QDockWidget* dock : docks()) dock->widget()->setProperty("shows_all_runs", dock != operand_costs_);
-  connect(operand_costs_->toggleViewAction(), &QAction::triggered, this, [this] { costs_chosen_ = true; });
+  for (QDockWidget* dock : docks()) dock->widget()->setProperty("shows_all_runs", true);
   connect(selection_, &Selection::dataChanged, this, &CompareWorkspace::followOrigin);
   connect(selection_, &Selection::dataChanged, this, &CompareWorkspace::fitTable);
   followFont(this, [this] { QTimer::singleShot(0, this, &CompareWorkspace::keepRows); });  // after the table's type
@@ -87,10 +85,6 @@ void CompareWorkspace::foldPanels() {
                 return has ? QString() : QString("gradients of an FP32 pass");
               }));
   foldWithout(load_difference_, unless_any(loadsMissing));
-  // For checkpoints followOrigin() hides the operand costs.
-  foldWithout(operand_costs_, [this, missing = unless_any(quantizationMissing)](const History& run) {
-    return onTheSameTexts(*selection_) ? QString() : missing(run);
-  });
 }
 
 // Arranges the default layout: verdicts above, panels on the cause of differences below. Losses, regression and the
@@ -99,14 +93,12 @@ void CompareWorkspace::arrange() {
   addDockWidget(Qt::TopDockWidgetArea, table_);
   splitDockWidget(table_, gap_, Qt::Vertical);
   splitDockWidget(gap_, flips_, Qt::Horizontal);
-  splitDockWidget(flips_, operand_costs_, Qt::Vertical);
+  splitDockWidget(flips_, load_difference_, Qt::Vertical);
   splitDockWidget(flips_, gradient_, Qt::Horizontal);
-  splitDockWidget(operand_costs_, load_difference_, Qt::Horizontal);
   splitDockWidget(gap_, loss_, Qt::Vertical);
   splitDockWidget(flips_, regression_, Qt::Horizontal);
   for (QDockWidget* dock : docks()) dock->show();
   for (QDockWidget* dock : {loss_, regression_, load_difference_}) dock->hide();
-  costs_chosen_ = false;
 }
 
 void CompareWorkspace::arrangeEssential() {
@@ -114,12 +106,10 @@ void CompareWorkspace::arrangeEssential() {
   splitDockWidget(table_, gap_, Qt::Vertical);
 }
 
-// Two checkpoints have no operand costs to compare. The panel of load differences, which compares the weights of their
-// experts, is shown instead.
+// The panel of load differences compares the weights of the experts of two checkpoints.
 void CompareWorkspace::followOrigin() {
   const bool same_texts = onTheSameTexts(*selection_);
   if (std::exchange(of_checkpoints_, same_texts) == same_texts) return;
-  if (same_texts) operand_costs_->hide();
   load_difference_->setVisible(same_texts);
   if (isVisible()) applySizes();
 }
@@ -179,10 +169,6 @@ void CompareWorkspace::placeLoss(int room) {
 
 void CompareWorkspace::setDefaultSizes() {
   const int across = width(), down = height();
-  const bool wide = across >= withType(kWideWorkspace, fontMetrics());
-  if (!costs_chosen_ && !wide) operand_costs_->hide();
-  if (!costs_chosen_ && wide && !of_checkpoints_ && operand_costs_->isHidden() && !flips_->isHidden())
-    operand_costs_->show();
   const int table = keepRows();
   resizeDocks({table_, gap_}, {table, down - table}, Qt::Vertical);
   QDockWidget* right = regression_->isHidden() ? load_difference_ : regression_;
@@ -193,7 +179,7 @@ void CompareWorkspace::setDefaultSizes() {
   placeLoss(down - table);
   const QList<int> halves(2, (down - table) / 2);
   if (!loss_->isHidden() && !loss_is_tab_) resizeDocks({gap_, loss_}, halves, Qt::Vertical);
-  resizeDocks({flips_, operand_costs_}, {(down - table) * 55 / 100, (down - table) * 45 / 100}, Qt::Vertical);
+  if (!load_difference_->isHidden()) resizeDocks({flips_, load_difference_}, halves, Qt::Vertical);
 }
 
 }  // namespace moescope

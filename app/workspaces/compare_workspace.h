@@ -7,6 +7,7 @@
 namespace moescope {
 
 class ComparedRuns;
+class FindingsWatch;
 class GradientErrorPanel;
 class JudgedRuns;
 class LossPanel;
@@ -17,7 +18,8 @@ class CompareWorkspace : public Workspace {
   Q_OBJECT
 
  public:
-  CompareWorkspace(Selection* selection, const ComparedRuns* runs, QWidget* parent = nullptr);
+  CompareWorkspace(Selection* selection, const FindingsWatch* findings, const ComparedRuns* runs,
+                   QWidget* parent = nullptr);
 
   void arrange() override;
   bool hasAnswer() const override { return selection_->histories().size() > 1; }
@@ -41,13 +43,12 @@ class CompareWorkspace : public Workspace {
   VerdictStrip* strip_;
   VerdictsPanel* verdicts_;
   bool room_is_used_ = false, loss_is_tab_ = false;
-  QDockWidget *table_, *gap_, *loss_, *flips_, *gradient_, *load_difference_, *operand_costs_, *regression_;
+  QDockWidget *table_, *gap_, *loss_, *flips_, *gradient_, *load_difference_, *regression_;
   GradientErrorPanel* gradient_panel_;
   LossPanel* loss_panel_;
   std::size_t rows_ = 0;  // number of rows for which the table has room
   void followOrigin();
   bool of_checkpoints_ = false;  // true: the runs are checkpoints on the same texts
-  bool costs_chosen_ = false;    // true: the user showed or hid the operand costs
 };
 
 }  // namespace moescope

@@ -55,7 +55,7 @@ WorkspaceTabs::WorkspaceTabs(Selection* selection, FindingsWatch* findings, cons
     : QStackedWidget(parent), tabs_(new QTabBar) {
   overview_ = new Overview(selection, findings, this);
   router_ = new RouterWorkspace(selection, findings, this);
-  compare_ = new CompareWorkspace(selection, compared, this);
+  compare_ = new CompareWorkspace(selection, findings, compared, this);
   microscaling_ = new MicroscalingWorkspace(selection, this);
   text_ = new TextWorkspace(selection, this);
   all_to_all_ = new AllToAllWorkspace(selection, this);

@@ -142,8 +142,8 @@ class Sentence:
         for match, layer in self.each(r"(\d+) of (\d+) gets? none"):
             self.any_window(match, layer, lambda shares: int((shares == 0).sum()), match[1])
             self.claim(int(match[2]) == self.log.experts, match[0], self.log.experts)
-        for match, layer in self.each(r"(\d+) of (\d+) gets? almost none"):
-            self.any_window(match, layer, lambda shares: int(((shares > 0) & (shares < 0.02)).sum()), match[1])
+        for match, layer in self.each(r"(\d+) of (\d+) (?:is|are) starved"):
+            self.any_window(match, layer, lambda shares: int((shares < 0.02).sum()), match[1])
             self.claim(int(match[2]) == self.log.experts, match[0], self.log.experts)
         silence = r"[Ee]xperts? %s ha(?:s|ve) had no token for (?:[\d,]+ [a-z ]+ and more, expert (\d+) for )?%s (?:steps?|loads?|logged batch(?:es)?)(?:, one every [\d,]+ steps)?, since step %s"
         for match, layer in self.each(silence % (LIST, NUMBER, NUMBER)):

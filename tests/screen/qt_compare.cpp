@@ -38,10 +38,13 @@ QStringList column(const QString& csv, int index) {
 }
 
 OperandCostsPanel* raisedCosts(CompareWindow& w) {
-  w.window.workspaces()->bringUp("compare");
-  auto* costs = w.panel<OperandCostsPanel>();
-  for (QDockWidget* dock : w.window.workspaces()->compare()->findChildren<QDockWidget*>())
-    if (dock->isAncestorOf(costs)) dock->show();
+  w.window.workspaces()->bringUp("microscaling");
+  auto* costs = w.window.workspaces()->microscaling()->findChild<OperandCostsPanel*>();
+  for (QDockWidget* dock : w.window.workspaces()->microscaling()->findChildren<QDockWidget*>())
+    if (dock->isAncestorOf(costs)) {
+      dock->show();
+      dock->raise();
+    }
   return costs;
 }
 
@@ -164,7 +167,7 @@ class CompareTest : public QObject {
     QCOMPARE(cell(0, 3), formatPercent(ranked.front().operand->underflow));
     // An operand stands out from three times the mean share on.
     const QString head = ranked.front().share * ranked.size() < 3 ? "No operand stands out: " : "";
-    const QString answer = w.answer<OperandCostsPanel>();
+    const QString answer = costs->answerText();
     QVERIFY2(answer.startsWith(head + placeName(*ranked.front().operand) + " has the largest rounding error in B"),
              qPrintable(answer));
     w.window.selection()->setTensor(*ranked.back().operand);  // the Overview does this, too, when it gets its data
@@ -186,9 +189,9 @@ class CompareTest : public QObject {
     auto* table = costs->findChild<QTableView*>();
     QTRY_VERIFY(table->model()->rowCount() > 0);
     button(costs, "Measured")->click();
-    QTRY_VERIFY2_WITH_TIMEOUT(w.answer<OperandCostsPanel>().contains("changes the gradient most"),
-                              qPrintable(w.answer<OperandCostsPanel>()), kWaitMs);
-    const QString sentence = w.answer<OperandCostsPanel>();
+    QTRY_VERIFY2_WITH_TIMEOUT(costs->answerText().contains("changes the gradient most"),
+                              qPrintable(costs->answerText()), kWaitMs);
+    const QString sentence = costs->answerText();
     QVERIFY2(costs->caption().contains("step 2") && costs->caption().contains("B "), qPrintable(costs->caption()));
     const ModelConfig& m = w.window.session()->live()->config(1).model;
     const int rows = table->model()->rowCount();

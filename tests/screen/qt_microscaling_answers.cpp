@@ -75,7 +75,7 @@ class MicroscalingAnswersTest : public QObject {
       const RandomRun run(static_cast<std::uint64_t>(seed));
       Selection selection;
       selection.setHistories({run.history()});
-      Answering<OperandCostsPanel> panel(&selection, OperandCostsPanel::Of::active_run);
+      Answering<OperandCostsPanel> panel(&selection);
       show(&panel);
       const QString sentence = panel.answers().value(0);
       const auto& quants = run.frame_at(selection.step()).quants;
@@ -105,7 +105,7 @@ class MicroscalingAnswersTest : public QObject {
     history->append(std::make_shared<const TelemetryFrame>(frame));
     Selection selection;
     selection.setHistories({history});
-    Answering<OperandCostsPanel> panel(&selection, OperandCostsPanel::Of::active_run);
+    Answering<OperandCostsPanel> panel(&selection);
     show(&panel);
     QCOMPARE(panel.answers().value(0), QString("The relative errors of the operands are not in this log"));
   }

@@ -52,6 +52,26 @@ class SelectionTest : public QObject {
     QCOMPARE(spies.data.count(), 1);
   }
 
+  void theCursorStandsOnALoggedStep() {
+    const auto log = std::make_shared<History>(RunInfo{});
+    for (const std::int64_t step : {0, 20, 40, 100}) {
+      auto frame = std::make_shared<TelemetryFrame>();
+      frame->step = step;
+      log->append(std::move(frame));
+    }
+    Selection selection;
+    selection.setHistories({log});
+    for (const auto& [step, nearest] : {std::pair{22, 20}, {31, 40}, {30, 20}, {69, 40}, {71, 100}, {-5, 0}, {7, 0}}) {
+      selection.setStep(step);
+      QCOMPARE(selection.step(), nearest);
+      QCOMPARE(selection.following(), nearest == 100);
+    }
+    for (const auto& [steps, reached] : {std::pair{1, 20}, {1, 40}, {1, 100}, {1, 100}, {-1, 40}, {-15, 20}, {-1, 0}}) {
+      selection.moveStep(steps);
+      QCOMPARE(selection.step(), reached);
+    }
+  }
+
   void newStepsAreFollowedWithOneSignal() {
     SyntheticRun run({});
     run.append(50);

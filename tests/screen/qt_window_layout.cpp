@@ -341,7 +341,7 @@ class WindowLayoutTest : public QObject {
     const auto* plot = overview->findChild<PlotFrame*>();
     const int line = plot->fontMetrics().height();
     const auto* rows =
-        window.findChild<QDockWidget*>("dock_compare_operand_costs")->findChild<QTableView*>()->verticalHeader();
+        window.findChild<QDockWidget*>("dock_micro_operand_costs")->findChild<QTableView*>()->verticalHeader();
     const int row = rows->defaultSectionSize();
     const QFont usual = QApplication::font();
     QTest::keyClick(&window, Qt::Key_F5);

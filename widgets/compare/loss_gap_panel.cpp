@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 
@@ -143,10 +144,21 @@ void GapPlot::paintData(QPainter& painter) {
   painter.setClipRect(plotRect().adjusted(0, -1, 1, 1));
   for (const GapSeries& curve : series_) paintCurve(painter, curve);
   const StepRange judged{std::max(ground_.judged.first, range().first), std::min(ground_.judged.last, range().last)};
-  if (judged.empty()) return;
-  const int left_x = static_cast<int>(xOf(judged.first)) + kSpace4;
-  const QString words = QString("judged: %1").arg(selection_->rangeText(ground_.judged));
-  if (left_x + fontMetrics().horizontalAdvance(words) > xOf(judged.last)) return;
+  if (!judged.empty())
+    paintNote(painter, judged, {QString("judged: %1").arg(selection_->rangeText(ground_.judged)), QString("judged")});
+  const StepRange other{std::max(ground_.other_text_from, range().first), range().last};
+  if (ground_.other_text_from < 0 || other.empty()) return;
+  painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
+  painter.drawLine(QPointF(xOf(other.first), plotRect().top()), QPointF(xOf(other.first), plotRect().bottom()));
+  paintNote(
+      painter, other,
+      {QString("different text from step %1").arg(formatCount(ground_.other_text_from)), QString("different text")});
+}
+
+// Writes above or below the curves what these steps are.
+void GapPlot::paintNote(QPainter& painter, StepRange steps, const QStringList& forms) const {
+  const int left_x = static_cast<int>(xOf(steps.first)) + kSpace4, room = static_cast<int>(xOf(steps.last)) - left_x;
+  const QString words = fittingText(forms, fontMetrics(), room);
   painter.setPen(mutedText(palette()));
   QRect place(left_x, plotRect().top() + 2, fontMetrics().horizontalAdvance(words), fontMetrics().height());
   if (isCrossed(place)) place.moveBottom(plotRect().bottom() - 2);
@@ -284,12 +296,16 @@ LossGapPanel::LossGapPanel(Selection* selection, JudgedRuns* judged, QWidget* pa
   keepState("every_step", shown_);
 }
 
-// Returns an empty range for checkpoints: all their batches are judged, so no part of the plot is marked.
-StepRange LossGapPanel::judgedSteps() const {
-  if (onTheSameTexts(*selection_)) return {};
-  for (const int place : judged_->candidates())
-    if (const Conclusion& c = judged_->conclusion(place); !is_missing(c.gap)) return c.steps;
-  return {};
+// Marks no steps for checkpoints: all their batches are judged.
+GapPlot::Ground LossGapPanel::ground() const {
+  GapPlot::Ground ground{judged_->matters(), {}};
+  if (onTheSameTexts(*selection_)) return ground;
+  for (const int place : judged_->candidates()) {
+    const Conclusion& c = judged_->conclusion(place);
+    if (ground.judged.empty() && !is_missing(c.gap)) ground.judged = c.steps;
+    if (ground.other_text_from < 0) ground.other_text_from = c.other_text_from;
+  }
+  return ground;
 }
 
 void LossGapPanel::refill() {
@@ -306,8 +322,7 @@ void LossGapPanel::refill() {
     if (run != judged_->baseline())
       series.push_back({&judged_->track(run), letterOf(run), runName(*selection_, run), runColor(*selection_, run)});
   const auto gaps = shown_->currentIndex() == 1 ? GapPlot::Gaps::both : GapPlot::Gaps::smoothed;
-  plot_->setSeries(std::move(series), {judged_->matters(), judgedSteps()},
-                   onTheSameTexts(*selection_) ? GapPlot::Gaps::each_step : gaps);
+  plot_->setSeries(std::move(series), ground(), onTheSameTexts(*selection_) ? GapPlot::Gaps::each_step : gaps);
 }
 
 // "B: +0.0037 \u00b1 0.0067 nats/token". Checkpoints have no first and last steps, only batches of text.
@@ -347,6 +362,18 @@ QStringList LossGapPanel::sideTexts(int place) const {
           side};
 }
 
+// For a run that cannot be judged because it reads different text: "B: mean gap -0.0064 in steps 360 to 680, different
+// text from step 700"; else empty.
+QStringList LossGapPanel::otherTexts(int place) const {
+  const Conclusion& c = judged_->conclusion(place);
+  if (c.other_text_from < 0 || verdict_word(c) != VerdictWord::not_judged) return {};
+  const QString letter = runLetter(*selection_, place) + QStringLiteral(": ");
+  const QString other = QString("different text from step %1").arg(formatCount(c.other_text_from));
+  if (is_missing(c.gap)) return {letter + other};
+  return {letter + QString("mean gap %1 in %2, ").arg(signedGap(c.gap), selection_->rangeText(c.steps)) + other,
+          letter + other};
+}
+
 // Returns "B is above the band since step 118, not told apart: gaps below 0.0031 may be chance" for a run whose gap is
 // outside the band although it is not called worse or better, from long to short.
 QStringList LossGapPanel::undecidedTexts(int place) const {
@@ -369,7 +396,10 @@ Panel::Answer LossGapPanel::answer() const {
     const QString letter = runLetter(*selection_, place);
     const VerdictWord word = verdict_word(judged_->conclusion(place));
     const float gap = judged_->conclusion(place).gap;
-    if (is_missing(gap) ? !judged_->track(place).out_since(band) : std::abs(gap) <= band) {
+    if (const QStringList texts = otherTexts(place); !texts.isEmpty()) {
+      undecided << texts.front();
+      short_undecided << texts.back();
+    } else if (is_missing(gap) ? !judged_->track(place).out_since(band) : std::abs(gap) <= band) {
       inside << letter;
     } else if (word == VerdictWord::worse || word == VerdictWord::better) {
       outside << letter;

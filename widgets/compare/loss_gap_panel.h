@@ -31,6 +31,7 @@ class GapPlot : public TimeAxisPlot {
   struct Ground {
     float matters = kNoValue;  // half the width of the band
     StepRange judged;
+    std::int64_t other_text_from = -1;  // step from which on a run reads different text; -1: none
   };
   // Gaps that are drawn as curves. `both`: smoothed gaps, with the gap of each step faintly behind them.
   enum class Gaps { smoothed, both, each_step };
@@ -59,6 +60,7 @@ class GapPlot : public TimeAxisPlot {
   void paintGround(QPainter& painter) const;
   void paintCurve(QPainter& painter, const GapSeries& curve) const;
   void paintEnds(QPainter& painter) const;
+  void paintNote(QPainter& painter, StepRange steps, const QStringList& forms) const;
   int endOf(const GapSeries& curve) const;
 
   std::vector<GapSeries> series_;
@@ -86,8 +88,10 @@ class LossGapPanel : public Panel {
   Answer answerOnTexts() const;
   QString letterOf(int place) const;
   QStringList sideTexts(int place) const;
+  QStringList otherTexts(int place) const;
   QStringList undecidedTexts(int place) const;
-  StepRange judgedSteps() const;  // judged steps of the first candidate
+  // Judged steps of the first candidate, and the first step from which on one reads different text.
+  GapPlot::Ground ground() const;
 
   JudgedRuns* judged_;
   GapPlot* plot_;

@@ -1,7 +1,9 @@
 #include "widgets/compare/regression_panel.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
@@ -50,6 +52,7 @@ RegressionPanel::RegressionPanel(Selection* selection, const JudgedRuns* runs, Q
   addMap();
   figures_ = new FigureTable({"Figure", "side", "since step", "value", "other runs", "z"}, this);
   figures_->setAccessibleName("Figures that left the noise band");
+  connect(figures_, &FigureTable::cellClicked, this, &RegressionPanel::showFigure);
   settings_ = new FittedLabel(this);
   settings_->setObjectName("settings_that_differ");
   list_ = makeToggle("List", "Lists the settings that differ, with their values");
@@ -102,21 +105,33 @@ void RegressionPanel::fitMap() {
   map_->setVisible(is_judged_ && rows_.size() > 1 && height() >= withType(kRoomForMap, fontMetrics()));
 }
 
-// Chooses the layers of the first figure of layers that left the noise band; without one, of the first such figure.
+// Chooses the layers of the chosen figure; without one, of the first figure of layers in the table, or of all.
 void RegressionPanel::chooseRows() {
   std::vector<std::size_t> order;
-  for (const GateExit& exit : report_.exits) order.push_back(exit.series);
+  for (const std::size_t exit : order_) order.push_back(report_.exits[exit].series);
   for (std::size_t i = 0; i < report_.series.size(); ++i) order.push_back(i);
   const auto is_of_layer = [this](std::size_t i) {
     const GateFigure& figure = report_.series[i].figure;
     return figure.layer != kWholeRun && !figure.operand;
   };
-  const auto first = std::ranges::find_if(order, is_of_layer);
+  const auto is_chosen = [&](std::size_t i) { return is_of_layer(i) && report_.series[i].figure.info == mapped_; };
+  auto first = std::ranges::find_if(order, is_chosen);
+  if (first == order.end()) first = std::ranges::find_if(order, is_of_layer);
   rows_.clear();
   for (std::size_t i = 0; first != order.end() && i < report_.series.size(); ++i)
     if (is_of_layer(i) && report_.series[i].figure.info == report_.series[*first].figure.info) rows_.push_back(i);
   z_at_end_ = 1;
   for (const std::size_t i : rows_) z_at_end_ = std::max<double>(z_at_end_, kLimitsToEnd * report_.series[i].limit);
+}
+
+void RegressionPanel::showFigure(int table_row) {
+  const GateFigure& figure = report_.series[report_.exits[order_[table_row]].series].figure;
+  if (figure.layer == kWholeRun) return;
+  if (!figure.operand) mapped_ = figure.info;
+  ++shown_reports_;
+  chooseRows();
+  selection_->setLayer(figure.layer);
+  map_->markDirty();
 }
 
 std::optional<std::size_t> RegressionPanel::blockOf(std::int64_t step) const {
@@ -132,7 +147,7 @@ void RegressionPanel::refillMap() {
     const QString layer = QString::number(row(to_int(i)).figure.layer);
     ticks.push_back({static_cast<double>(i), exit == report_.exits.end()
                                                  ? layer
-                                                 : QString("%1 (%2)").arg(layer, formatCount(exit->first_step()))});
+                                                 : QString("%1 (%2)").arg(layer, formatCount(exit->apart_since))});
   }
   const QString figure = rows_.empty() ? QString() : QString::fromUtf8(row(0).figure.info->name);
   const QString end = formatValue(z_at_end_, 2);
@@ -141,9 +156,9 @@ void RegressionPanel::refillMap() {
   map_->setLegend({.lut = utilisationLut(isDark(palette())),
                    .low = QStringLiteral("\u2264 \u2212") + end,
                    .high = QStringLiteral("\u2265 +") + end,
-                   .caption = QStringLiteral("z"),
+                   .caption = QString("standard errors (z)"),
                    .first_code = 2});
-  map_->setRowAxis(std::move(ticks), QString("%1, layer (first step outside)").arg(figure) + grey_note, false);
+  map_->setRowAxis(std::move(ticks), QString("%1, layer (apart since step)").arg(figure) + grey_note, false);
   map_->setSource(QString::number(shown_reports_), static_cast<int>(rows_.size()));
   map_->setCurrentRow(
       index_in(rows_, selection_->layer(), [this](std::size_t i) { return report_.series[i].figure.layer; }));
@@ -216,6 +231,12 @@ void RegressionPanel::show(GateReport report) {
   is_judged_ = true;
   setProperty("busy", false);
   ++shown_reports_;
+  order_.resize(report_.exits.size());
+  std::iota(order_.begin(), order_.end(), std::size_t{0});
+  std::ranges::stable_sort(order_, {}, [this](std::size_t i) {
+    const GateExit& exit = report_.exits[i];
+    return std::pair(!report_.series[exit.series].figure.worst, exit.apart_since);
+  });
   chooseRows();
   map_->markDirty();
   fitMap();
@@ -223,12 +244,12 @@ void RegressionPanel::show(GateReport report) {
   figures_->horizontalHeaderItem(4)->setText(othersText("other runs"));
   figures_->setRowCount(static_cast<int>(report_.exits.size()));
   for (int row = 0; row < figures_->rowCount(); ++row) {
-    const GateExit& exit = report_.exits[row];
+    const GateExit& exit = report_.exits[order_[row]];
     const QString tip = printedText(exit_text(report_, exit));
     figures_->setName(row, figureName(exit), tip, row == 0);
     const QString side = sideText(report_.series[exit.series].figure, exit);
     figures_->setFigure(row, 1, {side}, tip, side == "worse");
-    figures_->setFigure(row, 2, {formatCount(exit.first_step())}, tip);
+    figures_->setFigure(row, 2, {formatCount(exit.apart_since)}, tip);
     figures_->setFigure(row, 3, {alignedText(exit.value)}, tip);
     figures_->setFigure(row, 4, {alignedText(exit.good)}, tip);
     figures_->setFigure(row, 5, {zText(exit.z)}, tip);
@@ -247,9 +268,9 @@ void RegressionPanel::show(GateReport report) {
   list_->setVisible(!settings.isEmpty());
   constexpr std::array kSigns = {Sign::good, Sign::bad, Sign::attention, Sign::good, Sign::good};  // by GateVerdict
   const Sign sign = kSigns[static_cast<std::size_t>(report_.verdict)];
-  emit judged(
-      judgedRun(), report_.verdict == GateVerdict::too_early ? QString() : word(), sign,
-      placeText() + (names.isEmpty() || names.size() > 2 ? QString() : "; other settings: " + names.join(", ")));
+  emit judged(judgedRun(), report_.verdict == GateVerdict::too_early ? QString() : word(), sign,
+              placeForms().front() +
+                  (names.isEmpty() || names.size() > 2 ? QString() : "; other settings: " + names.join(", ")));
   update();
 }
 
@@ -266,13 +287,21 @@ QString RegressionPanel::word() const {
   return verdict.left(1).toUpper() + verdict.mid(1);
 }
 
-QString RegressionPanel::placeText() const {
-  if (report_.exits.empty()) return countedText(to_int(report_.series.size()), "figure") + " in the band";
-  const GateExit& exit = deciding_exit(report_);
-  const QString place = QString("since step %1: %2").arg(formatCount(exit.first_step()), figureName(exit));
+QStringList RegressionPanel::placeForms() const {
+  if (report_.exits.empty()) return {": " + countedText(to_int(report_.series.size()), "figure") + " in the band"};
   const auto better = std::ranges::count(report_.exits, false, &GateExit::is_worse);
-  if (report_.verdict == GateVerdict::better || better == 0) return place;
-  return place + QString("; %1 better").arg(countedText(better, "figure"));
+  const bool is_led_by_better = report_.verdict == GateVerdict::differs && better > 0;
+  const GateExit& exit = is_led_by_better ? report_.exits[order_.front()] : deciding_exit(report_);
+  const QString step = QString(" since step %1").arg(formatCount(exit.apart_since)),
+                figures = countedText(better, "figure");
+  if (is_led_by_better) {
+    const QString undirected = QString("; %1 without a better side").arg(std::ssize(report_.exits) - better);
+    return {QString(": %1 better, first %2,").arg(figures, figureName(exit)) + step + undirected,
+            QString(": %1 better").arg(figures) + step + undirected, QString(": %1 better").arg(figures)};
+  }
+  const QString place = step + QStringLiteral(": ") + figureName(exit);
+  if (report_.verdict == GateVerdict::better || better == 0) return {place};
+  return {place + QString("; %1 better").arg(figures), place};
 }
 
 QString RegressionPanel::figureName(const GateExit& exit) const {
@@ -293,16 +322,17 @@ bool RegressionPanel::leavesLossOpen() const {
   return verdict_word(runs_->conclusion(judgedRun())) == VerdictWord::not_judged;
 }
 
-// "Regressed: first outside the band ...".
+// "Regressed since step 8: MaxVio, layer 7".
 Panel::Answer RegressionPanel::answer() const {
   if (selection_->histories().size() < 2) return {{}, {nothingToCompareNotice()}};
   if (!is_judged_) return {};
-  const QString sentence = printedText(gate_sentence(report_)), place = word() + QLatin1Char(' ') + placeText();
-  const bool is_open = leavesLossOpen();
+  QStringList forms = report_.verdict == GateVerdict::too_early
+                          ? QStringList(QStringLiteral(": ") + printedText(gate_sentence(report_)))
+                          : placeForms();
+  if (leavesLossOpen()) forms.prepend(forms.front() + "; the loss gap is not judged");
+  for (QString& form : forms) form.prepend(word());
   return {QString("Is %1 as good as %2?").arg(runLetter(*selection_, judgedRun()), othersText("the others")),
-          {word() + QStringLiteral(": ") + sentence + (is_open ? " The loss gap is not judged." : ""),
-           place + (is_open ? "; the loss gap is not judged" : ""), place, word()},
-          report_.verdict == GateVerdict::regressed};
+          forms << word(), report_.verdict == GateVerdict::regressed};
 }
 
 // A row for each judged figure.

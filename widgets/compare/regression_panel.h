@@ -37,6 +37,7 @@ class RegressionPanel : public Panel {
  private:
   void addMap();
   void chooseRows();
+  void showFigure(int table_row);  // shows the figure of this row of the table in the map, and marks its layer
   void refillMap();
   void fitMap();  // hides the map in a low panel
   const GateSeries& row(int place) const { return report_.series[rows_[place]]; }
@@ -49,16 +50,19 @@ class RegressionPanel : public Panel {
   QString settingText(const GateSetting& setting) const;  // "lr: 1 (A: 2)"
   void listSettings();
   bool leavesLossOpen() const;
-  QString word() const;       // "Regressed"
-  QString placeText() const;  // "since step 8: MaxVio (batch), layer 7", or that all figures are in the band
+  QString word() const;  // "Regressed"
+  // What follows the word: " since step 8: MaxVio (batch), layer 7", or ": 60 figures in the band", from long to short.
+  QStringList placeForms() const;
   QString figureName(const GateExit& exit) const;
   void judge();  // judges new steps, or another run, in the background
   void show(GateReport report);
 
   const JudgedRuns* runs_;
   GateReport report_;
-  std::vector<std::size_t> rows_;  // series of the layers in the map: those of one figure
-  double z_at_end_ = 1;            // |z| at the ends of the map's colours
+  std::vector<std::size_t> rows_;       // series of the layers in the map: those of one figure
+  std::vector<std::size_t> order_;      // exits in the rows of the table: figures with a better side first
+  const MetricInfo* mapped_ = nullptr;  // figure of the layers that the user chose for the map
+  double z_at_end_ = 1;                 // |z| at the ends of the map's colours
   std::uint64_t shown_reports_ = 0;
   bool is_judged_ = false;
   const History* judged_ = nullptr;  // compared only

@@ -2,13 +2,17 @@
 
 #include <QEvent>
 #include <QPainter>
+#include <QRegularExpression>
 #include <algorithm>
+#include <numeric>
 
+#include "core/recording/history/router_window.h"
 #include "widgets/compare/verdict_table.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/panel/panel.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/color_scale.h"
 
@@ -57,7 +61,8 @@ QString VerdictStrip::text() const {
   QString text;
   for (const Item& item : items_) {
     if (item.says_word) text += (text.isEmpty() ? QString() : QStringLiteral(". ")) + item.word + QLatin1Char(':');
-    text += (item.says_word ? QStringLiteral(" ") : QStringLiteral(", ")) + item.letter + QLatin1Char(' ') + item.name;
+    text += (item.says_word ? QStringLiteral(" ") : QStringLiteral(", ")) + item.letter + QLatin1Char(' ') +
+            item.names.front();
   }
   return text;
 }
@@ -71,15 +76,27 @@ void VerdictStrip::fill() {
       const VerdictWord verdict = verdict_word(judged_->conclusion(place));
       const bool may_change = judged_->goesOn() && !is_missing(judged_->conclusion(place).half_width);
       const QString word = QLatin1String(to_text(verdict)) + (may_change ? " so far" : "");
-      items.push_back({word, signOf(verdict), items.empty() || items.back().word != word, runLetter(*selection_, place),
-                       runName(*selection_, place), runColor(*selection_, place)});
+      items.push_back({word,
+                       signOf(verdict),
+                       items.empty() || items.back().word != word,
+                       runLetter(*selection_, place),
+                       {runName(*selection_, place), {}},
+                       runColor(*selection_, place)});
     }
     const int judged = regression_run_;
     const auto is_open = [](const Item& item) { return item.word == QLatin1String(to_text(VerdictWord::not_judged)); };
-    if (!regression_word_.isEmpty() && std::ranges::all_of(items, is_open) &&
-        judged < std::ssize(selection_->histories()))
-      items = {{regression_word_, regression_sign_, true, runLetter(*selection_, judged),
-                runName(*selection_, judged) + QLatin1Char(' ') + regression_place_, runColor(*selection_, judged)}};
+    if (std::ranges::all_of(items, is_open)) {
+      const bool has_gate = !regression_word_.isEmpty() && judged < std::ssize(selection_->histories());
+      const std::vector<Item> healths = healthItems();
+      if (has_gate || !healths.empty()) items = healths;
+      if (has_gate && (items.empty() || regression_sign_ == Sign::bad))
+        items.push_back({regression_word_,
+                         regression_sign_,
+                         true,
+                         runLetter(*selection_, judged),
+                         {runName(*selection_, judged) + regression_place_, {}},
+                         runColor(*selection_, judged)});
+    }
     if (items.empty())
       instead_ = {"Only noise twins of run A are open: there is no candidate to judge", "No candidate"};
   } else if (selection_->histories().size() < 2) {
@@ -94,6 +111,30 @@ void VerdictStrip::fill() {
   setToolTip(text());
   place();
   update();
+}
+
+// The health of each log, if one has a fault: "3 of 8 MoE layers have collapsed, MaxVio 8.93".
+std::vector<VerdictStrip::Item> VerdictStrip::healthItems() const {
+  static const QRegularExpression kDetail(QStringLiteral("\\. | \\(|[:,] |\\.$"));
+  std::vector<Item> items;
+  bool has_fault = false;
+  for (int run = 0; run < std::ssize(selection_->histories()); ++run) {
+    const Health* health = !health_ || selection_->isNoiseTwin(run) || judged_->live() ? nullptr : health_(run);
+    if (!health || health->last_step < 0) continue;
+    has_fault |= health->verdict >= HealthVerdict::attention;
+    const QString sentence = printedText(health->sentence), first = sentence.section(QStringLiteral(". "), 0, 0);
+    const History& history = *selection_->histories()[run];
+    const std::int64_t paired = selection_->stepOf(history, selection_->history()->steps().last);
+    const RouterWindow window = router_window(history, std::min(paired, health->last_step));
+    const LayerWindow* worst = window.worst(&LayerWindow::max_vio);
+    const QString figure = worst ? QString("MaxVio %1").arg(formatValue(worst->max_vio, 3)) : QString();
+    QStringList names;
+    for (const QString& text : {first, sentence.section(kDetail, 0, 0)})
+      names << text + (worst ? QStringLiteral("; ") : QString()) + figure;
+    items.push_back({QString(health_verdict_name(health->verdict)), signOf(health->verdict), true,
+                     runLetter(*selection_, run), names << figure << QString(), runColor(*selection_, run)});
+  }
+  return has_fault ? items : std::vector<Item>();
 }
 
 // "C", "B and C".
@@ -113,11 +154,25 @@ QStringList VerdictStrip::textForms(const Conclusion& c) const {
   return {QString("%1; 95 % interval over the batches of text").arg(target), target, gap};
 }
 
+// For runs that read different text from a step on.
+QStringList VerdictStrip::otherTextForms(const Conclusion& c) const {
+  const QString step = formatCount(c.other_text_from);
+  const QString from =
+      QString("From step %1 on the runs read different text: their losses cannot be compared").arg(step);
+  QStringList forms{from, QString("Losses cannot be compared from step %1 on").arg(step),
+                    QString("Different text from step %1").arg(step)};
+  if (is_missing(c.gap)) return forms;
+  const QString gap = QString("Loss gap %1%2 before step %3").arg(c.gap > 0 ? "+" : "", formatValue(c.gap, 2), step);
+  return QStringList{gap + ", then different text: losses cannot be compared", gap + ", then different text"} +
+         forms.mid(1);
+}
+
 // For checkpoints, for open verdicts that nothing would settle, and for what the verdicts leave out.
 QStringList VerdictStrip::undetectedForms() const {
   for (const int place : judged_->candidates()) {
     const Conclusion& c = judged_->conclusion(place);
     if (onTheSameTexts(*selection_)) return textForms(c);
+    if (c.other_text_from >= 0) return otherTextForms(c);
     if (c.verdict == Verdict::unclear) return {QString::fromStdString(verdict_reasons(c).front())};
   }
   const auto forced = [this](int place) { return judged_->conclusion(place).forced_balance; };
@@ -168,7 +223,11 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
 
 void VerdictStrip::fillSettlement() {
   const Settlement found = instead_.isEmpty() ? judged_->settlement() : Settlement{};
-  settle_->setTexts(instead_.isEmpty() ? settlementForms(found) : QStringList());
+  const QStringList forms = instead_.isEmpty() ? settlementForms(found) : QStringList();
+  const auto places = instead_.isEmpty() ? judged_->candidates() : std::vector<int>();
+  const auto has_other_text = [this](int place) { return judged_->conclusion(place).other_text_from >= 0; };
+  kept_settlement_ = std::ranges::any_of(places, has_other_text) ? forms.value(forms.size() - 1) : QString();
+  settle_->setTexts(forms);
   const bool steps = found.how == Settlement::How::more_steps;
   const bool runs_anyway = steps && found.missing_steps > 0 && !is_missing(judged_->secondsPerStep());
   const bool is_alone = selection_->histories().size() == 1;
@@ -204,16 +263,20 @@ void VerdictStrip::fillSettlement() {
   place();
 }
 
-int VerdictStrip::itemsWidth(bool names) const {
+int VerdictStrip::nameWidth(std::size_t item) const {
+  const QString& name = items_[item].names[forms_[item]];
+  return name.isEmpty() ? 0 : QFontMetrics(typeFont(Type::body)).horizontalAdvance(name) + kSpace12;
+}
+
+int VerdictStrip::itemsWidth() const {
   const QFontMetrics words(typeFont(Type::body, true)), plain(typeFont(Type::body));
   if (items_.empty()) return plain.horizontalAdvance(instead_.value(0));
   int width = 0;
-  for (const Item& item : items_) {
-    if (item.says_word)
-      width += withType(kMarkSize, words) + kSpace8 + words.horizontalAdvance(item.word) + kSpace8 +
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    if (items_[i].says_word)
+      width += withType(kMarkSize, words) + kSpace8 + words.horizontalAdvance(items_[i].word) + kSpace8 +
                (width > 0 ? kSpace12 : 0);
-    width += withType(kChipSize, words) + kSpace8;
-    if (names) width += plain.horizontalAdvance(item.name) + kSpace12;
+    width += withType(kChipSize, words) + kSpace8 + nameWidth(i);
   }
   return width;
 }
@@ -229,8 +292,17 @@ void VerdictStrip::place() {
   put(explain_);
   if (!button_->isHidden()) put(button_);
   const int room = right - kSpace12;
-  names_ = itemsWidth(true) <= room;
-  const int left_x = kSpace12 + itemsWidth(names_) + kSpace16;
+  // The widest name is shortened first.
+  const int kept_width = QFontMetrics(settle_->font()).horizontalAdvance(kept_settlement_);
+  forms_.assign(items_.size(), 0);
+  while (itemsWidth() + kept_width + (kept_width > 0 ? kSpace16 : 0) > room) {
+    std::vector<std::size_t> order(items_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::erase_if(order, [this](std::size_t i) { return forms_[i] + 1 >= items_[i].names.size(); });
+    if (order.empty()) break;
+    ++forms_[*std::ranges::max_element(order, {}, [this](std::size_t i) { return nameWidth(i); })];
+  }
+  const int left_x = kSpace12 + itemsWidth() + kSpace16;
   settle_->setGeometry(left_x, 0, std::max(0, right - left_x), height());
   update();
 }
@@ -250,7 +322,8 @@ void VerdictStrip::paintEvent(QPaintEvent*) {
     return;
   }
   const auto middle = [&](int size) { return QRect(x, (strip.height() - size) / 2, size, size); };
-  for (const Item& item : items_) {
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    const Item& item = items_[i];
     if (item.says_word) {
       if (x > kSpace12) x += kSpace12;
       const int mark = withType(kMarkSize, words);
@@ -264,11 +337,11 @@ void VerdictStrip::paintEvent(QPaintEvent*) {
     const int chip = withType(kChipSize, words);
     paintChip(painter, middle(chip), item.letter, seriesColor(item.color, isDark(palette())));
     x += chip + kSpace8;
-    if (!names_) continue;
     painter.setFont(typeFont(Type::body));
     painter.setPen(QColor(c.ink));
-    painter.drawText(QRect(x, 0, strip.width(), strip.height()), Qt::AlignVCenter | Qt::AlignLeft, item.name);
-    x += plain.horizontalAdvance(item.name) + kSpace12;
+    painter.drawText(QRect(x, 0, strip.width(), strip.height()), Qt::AlignVCenter | Qt::AlignLeft,
+                     item.names[forms_[i]]);
+    x += nameWidth(i);
   }
 }
 

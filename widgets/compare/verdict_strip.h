@@ -1,12 +1,15 @@
-// The verdict on all candidates in one line. Logs whose loss gap is not judged have that of the regression gate
-// instead. At its right are a text about what would settle open verdicts, and a button for it. A narrow strip hides
-// this text first, then the names of the runs.
+// The verdict on all candidates in one line. Logs whose loss gap is not judged have the health of each instead if one
+// has a fault, and the verdict of the regression gate. At its right are a text about what would settle open verdicts,
+// and a button for it. A narrow strip shortens or hides this text first, then what it says about the runs.
 #pragma once
 
 #include <QPushButton>
 #include <QToolButton>
 #include <QWidget>
+#include <functional>
+#include <utility>
 
+#include "core/findings/health.h"
 #include "widgets/compare/judged_runs.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/sign.h"
@@ -19,6 +22,9 @@ class VerdictStrip : public QWidget {
  public:
   VerdictStrip(Selection* selection, JudgedRuns* judged, QWidget* parent = nullptr);
 
+  // `health` returns the verdict on the router of an open run; nullptr: not judged yet.
+  void setHealth(std::function<const Health*(int run)> health) { health_ = std::move(health); }
+  void fill();
   // The answer of the regression gate on a run, without its letter: "since step 8: MaxVio, layer 7".
   void setRegression(int run, const QString& word, Sign sign, const QString& place);
   QString text() const;  // "Good enough: B mxfp8_rceil. Worse: D mxfp4"
@@ -44,17 +50,20 @@ class VerdictStrip : public QWidget {
     QString word;
     Sign sign;
     bool says_word;  // the word is written, since the item before has another
-    QString letter, name;
+    QString letter;
+    QStringList names;  // from long to short; the last may be empty
     int color;
     bool operator==(const Item&) const = default;
   };
-  void fill();
+  std::vector<Item> healthItems() const;
   void fillSettlement();
   QStringList textForms(const Conclusion& c) const;
+  QStringList otherTextForms(const Conclusion& c) const;
   QStringList undetectedForms() const;
   QStringList settlementForms(const Settlement& found) const;
   QString runsOf(const Settlement& found) const;
-  int itemsWidth(bool names) const;
+  int nameWidth(std::size_t item) const;
+  int itemsWidth() const;
   void place();
 
   Selection* selection_;
@@ -62,10 +71,13 @@ class VerdictStrip : public QWidget {
   QString regression_word_, regression_place_;  // no word: the gate has no answer
   Sign regression_sign_ = Sign::unsure;
   int regression_run_ = 0;
+  std::function<const Health*(int run)> health_;
   std::vector<Item> items_;
-  QStringList instead_;                // why there is no verdict, from long to short
-  std::int64_t step_ = 0;              // step to which the button trains; 0: the button adds a twin
-  bool names_ = true, force_ = false;  // force_: the button starts the runs with forced balance
+  std::vector<int> forms_;   // of the names of the items that fit; of items_
+  QStringList instead_;      // why there is no verdict, from long to short
+  QString kept_settlement_;  // for which the names of the runs are shortened: that of different text
+  std::int64_t step_ = 0;    // step to which the button trains; 0: the button adds a twin
+  bool force_ = false;       // the button starts the runs with forced balance
   FittedLabel* settle_;
   QPushButton* button_;
   QToolButton* explain_;

@@ -1,5 +1,6 @@
 #include "widgets/look/sign.h"
 
+#include "core/findings/health.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 
@@ -20,6 +21,23 @@ void paintExclamation(QPainter& painter, const QColor& ground) {
 }
 
 }  // namespace
+
+Sign signOf(HealthVerdict verdict) {
+  switch (verdict) {
+    case HealthVerdict::unhealthy:
+    case HealthVerdict::lost:
+      return Sign::bad;
+    case HealthVerdict::attention:
+    case HealthVerdict::assumed:
+      return Sign::attention;
+    case HealthVerdict::healthy:
+      return Sign::good;
+    case HealthVerdict::too_young:
+    case HealthVerdict::unknown:
+      break;
+  }
+  return Sign::unsure;
+}
 
 QColor signColor(Sign sign, bool dark) {
   const Colors& c = colors(dark);

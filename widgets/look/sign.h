@@ -7,8 +7,11 @@
 
 namespace moescope {
 
+enum class HealthVerdict;
+
 enum class Sign { good, attention, bad, unsure, open, note, over };
 
+Sign signOf(HealthVerdict verdict);
 QColor signColor(Sign sign, bool dark);
 QColor signGround(Sign sign, bool dark);  // soft ground colour of a line with this sign
 void paintSign(QPainter& painter, const QRectF& place, Sign sign, bool dark);

@@ -101,8 +101,8 @@ void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
 
 }  // namespace
 
-OperandCostsPanel::OperandCostsPanel(Selection* selection, Of shown_run, QWidget* parent)
-    : Panel(selection, "Operand costs", Provenance::measured_here, parent), source_(shown_run) {
+OperandCostsPanel::OperandCostsPanel(Selection* selection, QWidget* parent)
+    : Panel(selection, "Operand costs", Provenance::measured_here, parent) {
   costs_table_ = new QStandardItemModel(this);
   effects_ = new QStandardItemModel(this);
   twins_table_ = new QStandardItemModel(this);
@@ -171,18 +171,6 @@ std::shared_ptr<const TelemetryFrame> OperandCostsPanel::frameOf(int run) const 
 
 int OperandCostsPanel::shownRun() const {
   if (!selection_->history()) return -1;
-  if (source_ == Of::compared_run && selection_->run() == 0) {
-    int coarsest = -1;
-    float lowest = 0;
-    for (int run = 1; run < to_int(selection_->histories().size()); ++run) {
-      const History& history = *selection_->histories()[run];
-      const float sqnr = history.value_at(Metric::quant_sqnr_db, kWholeRun, selection_->step());
-      if (!frameOf(run) || (coarsest > 0 && !(sqnr < lowest))) continue;
-      coarsest = run;
-      lowest = sqnr;
-    }
-    if (coarsest > 0) return coarsest;
-  }
   const bool b_instead = selection_->run() == 0 && selection_->histories().size() > 1 && !frameOf(0) && frameOf(1);
   return b_instead ? 1 : selection_->run();
 }

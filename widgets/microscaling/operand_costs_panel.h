@@ -27,12 +27,8 @@ class OperandCostsPanel : public Panel {
   Q_OBJECT
 
  public:
-  enum class Of {
-    active_run,   // the active run; run B if run A is active and quantizes nothing
-    compared_run  // the active run; if it is run A, the run with the lowest SQNR
-  };
   enum Basis { kModelled, kMeasured };
-  explicit OperandCostsPanel(Selection* selection, Of shown_run = Of::active_run, QWidget* parent = nullptr);
+  explicit OperandCostsPanel(Selection* selection, QWidget* parent = nullptr);
   ValueTable table() const override;
 
   Basis basis() const { return bases_[kMeasured]->isChecked() ? kMeasured : kModelled; }
@@ -77,7 +73,6 @@ class OperandCostsPanel : public Panel {
   OperandPlace placeAt(int row) const;
   QString onlyFormat() const;
 
-  Of source_;
   std::array<QToolButton*, 2> bases_{};  // buttons by Basis
   QWidget* basis_row_;
   QComboBox* recipe_;  // for a checkpoint

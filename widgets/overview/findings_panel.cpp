@@ -4,6 +4,7 @@
 #include <QClipboard>
 #include <QKeyEvent>
 #include <QMouseEvent>
+#include <QScrollBar>
 #include <algorithm>
 
 #include "core/config/config_field.h"
@@ -299,6 +300,7 @@ void FindingsPanel::fill() {
   const std::size_t whole = all_shown_ || !chosen_.empty() ? rows_.size() : wholeRows(!hidden.empty());
   hidden.insert(hidden.begin(), shown.begin() + whole, shown.end());
   for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i]->setVisible(i < whole);
+  if (chosen_.empty() && !all_shown_) scroll_->verticalScrollBar()->setValue(0);  // the worst findings stay in sight
   showMore(hidden);
   showHealthy();
   emit countChanged(watch_->count(Severity::severe) + watch_->count(Severity::warning));

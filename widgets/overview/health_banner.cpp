@@ -120,23 +120,26 @@ void HealthBanner::place() {
     put(texts_, right -= texts.width() + kSpace8, texts.width(), std::min(texts.height(), line - kSpace8));
   }
   int left_x = kSpace12 + mark + kSpace8;
-  for (QLabel* verdict : {word_, other_}) {
+  const auto put_word = [&](QLabel* verdict) {
     const int word = verdict->text().isEmpty() ? 0 : verdict->sizeHint().width();
     put(verdict, left_x, word, line);
     left_x += word + (word > 0 ? kSpace8 : 0);
-  }
+  };
+  put_word(word_);
   if (!help_->isHidden()) {
     const QSize help = help_->sizeHint();
     put(help_, right -= help.width() + kSpace8, help.width(), std::min(help.height(), line - kSpace8));
   }
   const QFontMetrics metrics(words_->font());
+  const int other_width = other_->text().isEmpty() ? 0 : other_->sizeHint().width() + kSpace16;
   const int slack = kSpace4;  // rich text is a little wider than plain text
-  shown_text_ = fittingText(sentences(), metrics, right - left_x - kSpace8 - slack);
+  shown_text_ = fittingText(sentences(), metrics, right - left_x - other_width - kSpace8 - slack);
   const int words = shown_text_.isEmpty() ? 0 : metrics.horizontalAdvance(shown_text_) + slack;
   put(words_, left_x, words, line);
   const QString html = withLinks(shown_text_);
   if (words_->text() != html) words_->setText(html);
   left_x += words + kSpace16;
+  put_word(other_);
   put(balance_, left_x, std::max(0, right - kSpace8 - left_x), line);
   if (tiles_) tiles_->setGeometry(1, line, width() - 2, height() - line - 1);
 }
@@ -154,23 +157,6 @@ bool HealthBanner::isCut() const {
 
 QString HealthBanner::text() const {
   return (verdictWord() + QStringLiteral(" ") + sentences().value(0)).trimmed();
-}
-
-Sign HealthBanner::signOf(HealthVerdict verdict) {
-  switch (verdict) {
-    case HealthVerdict::unhealthy:
-    case HealthVerdict::lost:
-      return Sign::bad;
-    case HealthVerdict::attention:
-    case HealthVerdict::assumed:
-      return Sign::attention;
-    case HealthVerdict::healthy:
-      return Sign::good;
-    case HealthVerdict::too_young:
-    case HealthVerdict::unknown:
-      break;
-  }
-  return Sign::unsure;
 }
 
 // Shows the worst verdict on the other runs, so that a healthy run does not hide it.
@@ -212,8 +198,6 @@ QStringList HealthBanner::sentences() const {
   if (!selection_->following() && health_.last_step >= 0 && health_.last_step != selection_->step())
     for (QString& form : forms)
       form.prepend(QString("At %1: ").arg(selection_->rangeText({health_.last_step, health_.last_step})));
-  if (!other_->text().isEmpty())
-    for (QString& form : forms) form.prepend(runLetter(*selection_, selection_->run()) + QStringLiteral(": "));
   return forms;
 }
 

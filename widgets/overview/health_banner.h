@@ -52,7 +52,6 @@ class HealthBanner : public QFrame {
   Health judged(const Health* all);
   void showWorst();
   void follow(const QString& link);
-  static Sign signOf(HealthVerdict verdict);
   Sign sign() const { return signOf(judged_ ? health_.verdict : HealthVerdict::unknown); }
   void paintWord(QLabel* word, Sign sign) const;
   void fillOther();

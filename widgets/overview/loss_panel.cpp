@@ -128,10 +128,10 @@ QStringList answersOf(const LossTrend& trend) {
       return {"No: the loss is NaN or infinite", "No: NaN or Inf"};
     case LossTrend::falling:
       return {QString("Yes: %1, down %2 in the last %3 steps").arg(newest, change, steps),
-              QString("Yes: down %1").arg(change)};
+              QString("Yes: down %1 in the last %2 steps").arg(change, steps), QString("Yes: down %1").arg(change)};
     case LossTrend::rising:
       return {QString("No: %1, up %2 in the last %3 steps").arg(newest, change, steps),
-              QString("No: up %1").arg(change)};
+              QString("No: up %1 in the last %2 steps").arg(change, steps), QString("No: up %1").arg(change)};
     case LossTrend::flat:
       break;
   }

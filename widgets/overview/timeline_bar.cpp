@@ -434,13 +434,13 @@ void TimelineTrack::keyPressEvent(QKeyEvent* event) {
   const std::int64_t page = std::max<std::int64_t>(1, all_.size() / 20);
   switch (event->key()) {
     case Qt::Key_Left:
-      return selection_->setStep(selection_->step() - 1);
+      return selection_->moveStep(-1);
     case Qt::Key_Right:
-      return selection_->setStep(selection_->step() + 1);
+      return selection_->moveStep(1);
     case Qt::Key_PageUp:
-      return selection_->setStep(selection_->step() - page);
+      return selection_->moveStep(-page);
     case Qt::Key_PageDown:
-      return selection_->setStep(selection_->step() + page);
+      return selection_->moveStep(page);
     case Qt::Key_Home:
       return selection_->setStep(all_.first);
     case Qt::Key_End:

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "widgets/look/counted_text.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -29,7 +30,8 @@ QString atLayer(int layer) {
   return QString("layer %1").arg(layer);
 }
 
-// Returns the forms of "layer 1, expert 3 · by chance 0.02": all, without the expert, without the value of chance.
+// Returns the forms of "layer 1, expert 3 · chance 0.02 in 5 loads": all, without the expert, without the value of
+// chance.
 QStringList contexts(const QString& place, const QString& shorter, const QString& comparison) {
   const QString dot = QStringLiteral(" \u00b7 ");
   QStringList texts;
@@ -37,10 +39,11 @@ QStringList contexts(const QString& place, const QString& shorter, const QString
   return texts << place << shorter;
 }
 
-QString chanceText(double chance) {
+// "chance 0.02 in 5 loads": a single batch has more.
+QString chanceText(double chance, const QString& window) {
   if (!std::isfinite(chance)) return {};
   const bool small = chance < 0.01;
-  return QString("by chance %1").arg(QString::number(chance, small ? 'g' : 'f', small ? 1 : 2));
+  return QString("chance %1 in %2").arg(QString::number(chance, small ? 'g' : 'f', small ? 1 : 2), window);
 }
 
 TileContent nothing(const QString& reason) {
@@ -275,10 +278,13 @@ TileContent VerdictTiles::worstContent(Which tile, const RouterWindow& window, c
   const double chance = tile == overload ? window.chance_max_vio : window.chance_cv;
   const LayerWindow& worst = *window.worst(figure);
   const QString layer = atLayer(worst.layer);
+  const int loads = selection_->loadsIn(window.steps);
   const QString place =
       tile == overload && worst.max_vio > 0 ? QString("%1, expert %2").arg(layer).arg(worst.fullest) : layer;
   return {.value = formatValue(worst.*figure, 3),
-          .context = contexts(place, layer, chanceText(chance)),
+          .context = contexts(place, layer,
+                              chanceText(chance, loads > 0 ? countedText(loads, "load")
+                                                           : selection_->stepCount(to_int(window.steps.size())))),
           .curve = curveOf(tile, history, worst.layer, figure),
           .chance = chance};
 }
@@ -312,6 +318,19 @@ QStringList VerdictTiles::outsideWindow(const History& history, int experts) con
   return {QString("none %1 since %2").arg(together, selection_->rangeText({last + 1, last + 1})), "none"};
 }
 
+// Experts that get almost no tokens, which the number of unused experts does not show; findings are of the newest
+// steps.
+std::ptrdiff_t VerdictTiles::starvedExperts(const RouterWindow& window) const {
+  std::ptrdiff_t starved = 0;
+  for (const Finding& finding : watch_->findings()) {
+    if (finding.kind != FindingKind::starved || !finding.ongoing || !selection_->following()) continue;
+    const LayerWindow* layer = window.find_layer(finding.layers.front());
+    if (watch_->placeOf(finding) == selection_->run() && layer)
+      starved += std::ranges::count_if(finding.experts, [layer](int e) { return layer->utilisation[e] > 0; });
+  }
+  return starved;
+}
+
 TileContent VerdictTiles::deadContent(const RouterWindow& window, const History& history) const {
   int silent = 0, experts = 0, layers = 0;
   const LayerWindow* silent_layer = &window.layers.front();
@@ -322,7 +341,12 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
     if (layer.silent > silent_layer->silent) silent_layer = &layer;
   }
   TileContent content{.value = formatCount(silent), .unit = QString("of %1").arg(formatCount(experts))};
-  if (silent == 0)
+  if (const std::ptrdiff_t starved = starvedExperts(window); starved > 0) {
+    const QString starved_text = QString("%1 more %2 starved").arg(formatCount(starved), starved == 1 ? "is" : "are");
+    content.context << starved_text + QString(", most unused in layer %1").arg(silent_layer->layer) << starved_text
+                    << QString("%1 starved").arg(formatCount(starved));
+    if (silent == 0) content.context.removeFirst();
+  } else if (silent == 0)
     content.context = outsideWindow(history, experts);
   else
     content.context << (layers == 1 ? QString("in layer %1").arg(silent_layer->layer)

@@ -478,8 +478,9 @@ int PlotFrame::paintRowLabels(QPainter& painter, const std::vector<Tick>& ticks,
   };
   if (ticks.empty()) return 0;
   paintLabel(ticks.back());
-  const int stride = labelStride(least_distance, std::abs(ticks.back().value - ticks.front().value) / ticks.size(),
-                                 static_cast<int>(ticks.size()));
+  const int stride = labelStride(
+      least_distance, std::abs(ticks.back().value - ticks.front().value) / std::max<std::size_t>(1, ticks.size() - 1),
+      static_cast<int>(ticks.size()));
   for (std::size_t i = 0; i < ticks.size(); i += stride) paintLabel(ticks[i]);
   return widest;
 }

@@ -308,7 +308,7 @@ void TimeAxisPlot::keyPressEvent(QKeyEvent* event) {
   switch (event->key()) {
     case Qt::Key_Left:
     case Qt::Key_Right:
-      selection_->setStep(selection_->step() + (event->key() == Qt::Key_Left ? -stride : stride));
+      selection_->moveStep(event->key() == Qt::Key_Left ? -stride : stride);
       emit readoutChanged(readoutText(cursorPosition()));
       return;
     case Qt::Key_Plus:

@@ -24,6 +24,14 @@ StepRange endingAt(StepRange range, std::int64_t last, StepRange all) {
   return clampInto({last - range.size() + 1, last}, all);
 }
 
+// Nearest of these steps of the run, which a log may have at some places only; of two as near, the earlier.
+std::int64_t nearestStep(const History& run, std::int64_t step) {
+  const std::int64_t before = run.last_steps(1, step).last;
+  if (before == step) return step;
+  const auto after = run.steps_in({step, 2 * step - before - 1});
+  return after.empty() ? before : after.front();
+}
+
 int nearestMoeLayer(const RunInfo& info, int layer) {
   if (info.moe_layers.empty()) return 0;
   const auto distance = [layer](int candidate) { return std::abs(candidate - layer); };
@@ -101,8 +109,19 @@ void Selection::setRun(int run) {
 void Selection::setStep(std::int64_t step) {
   const StepRange all = history() ? history()->steps() : StepRange{};
   if (all.empty()) return;
-  const bool was_following = std::exchange(following_, step >= all.last);
+  step = nearestStep(*history(), std::clamp(step, all.first, all.last));
+  const bool was_following = std::exchange(following_, step == all.last);
   if (!moveTime(step, range_) && was_following != following_) emit timeChanged();
+}
+
+void Selection::moveStep(std::int64_t steps) {
+  const StepRange all = history() ? history()->steps() : StepRange{};
+  if (all.empty() || steps == 0) return;
+  std::int64_t step = nearestStep(*history(), std::clamp(step_ + steps, all.first, all.last));
+  if (step == step_ && steps < 0) step = history()->last_steps(1, step_ - 1).last;
+  for (std::int64_t reach = 1; step == step_ && steps > 0 && step_ < all.last; reach *= 2)
+    if (const auto after = history()->steps_in({step_ + 1, step_ + reach}); !after.empty()) step = after.front();
+  if (step >= 0) setStep(step);
 }
 
 void Selection::setFollowing(bool follow) {
@@ -205,7 +224,7 @@ void Selection::refresh() {
 
 bool Selection::moveTime(std::int64_t step, StepRange range) {
   const StepRange all = history() ? history()->steps() : StepRange{};
-  step = all.empty() ? 0 : std::clamp(step, all.first, all.last);
+  step = all.empty() ? 0 : nearestStep(*history(), std::clamp(step, all.first, all.last));
   range = range_is_all_ ? all : clampInto(range, all);
   if (step == step_ && range == range_) return false;
   step_ = step;

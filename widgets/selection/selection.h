@@ -38,7 +38,10 @@ class Selection : public QObject {
 
   // Time. `follow` keeps the cursor and the right edge on the newest step.
   std::int64_t step() const { return step_; }  // the cursor's step
-  void setStep(std::int64_t step);             // follows new steps if `step` is the newest, else stops following
+  // Sets the cursor to the step of the run that is nearest to `step`. Follows new steps if it is the newest, else stops
+  // following.
+  void setStep(std::int64_t step);
+  void moveStep(std::int64_t steps);  // moves the cursor, at least to the next step of the run
   bool following() const { return following_; }
   void setFollowing(bool follow);
   QString stepWord() const;                   // "step"; "batch" for a checkpoint, whose steps are batches of text
