@@ -18,6 +18,7 @@ LivePopover::LivePopover(QWidget* parent) : Popover("Live settings", parent) {
   addField(&RouterConfig::aux_coeff, "Loss weight");
   addField(&RouterConfig::top_k, "Experts per token");
   addField(&PrecisionConfig::experts, "Routed experts");
+  addField(&PrecisionConfig::operands, "Operand overrides");
   addFoot();
   showConfig(nullptr, false);
 }

@@ -189,6 +189,7 @@ void BlockMicroscopePanel::makeActions() {
 void BlockMicroscopePanel::setBlock(const BlockOrigin& origin, std::vector<float> values, const OperandFormat& format,
                                     BlockAxis axis, float tensor_amax) {
   tensor_amax_ = tensor_amax;
+  if (origin.tensor != origin_.tensor) emit readoutChanged({});  // it is of an element of the other tensor
   origin_ = origin;
   axis_ = axis;
   original_ = {std::move(values), format, state_.rounding, state_.draw};

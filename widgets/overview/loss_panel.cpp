@@ -39,6 +39,11 @@ QString meanText(int steps) {
   return steps > 0 ? QString("mean of %1 steps").arg(steps) : QString("none");
 }
 
+// The gradient of the run is compared as a whole.
+bool isMeanOfLayers(Metric metric) {
+  return is_of_layers(metric) && metric != Metric::gradient_snr_db;
+}
+
 // True if the run has values of a metric; NaN counts as a value.
 bool hasAny(const History& run, Metric metric) {
   const StepRange steps = run.steps();
@@ -155,7 +160,7 @@ Panel::Answer LossPanel::answer() const {
     if (shownMetric() == Metric::gradient_snr_db)  // measured at few steps; the value is of the newest of them
       at = QString::fromStdString(
           explain_figure(*history, {.key = Metric::gradient_snr_db, .step = selection_->step()}).place);
-    if (is_of_layers(shownMetric())) at += ", mean of layers";
+    if (isMeanOfLayers(shownMetric())) at += ", mean of layers";
     at = is_alone ? at.left(1).toUpper() + at.mid(1) : letter + QStringLiteral(", ") + at;
     const QString text = QString("%1: %2").arg(at, value_text);
     const int smoothing = shownSmoothing(*history);
@@ -195,7 +200,7 @@ void LossPanel::refill() {
   }
   // The caption explains the bold curve; the pale curve has a value for each step.
   const QString bold = QString(" (bold: mean of the last %1 steps)").arg(smoothing);
-  plot_->setCaption(metricCaption(shownMetric()) + (is_of_layers(shownMetric()) ? ", mean of layers" : "") +
+  plot_->setCaption(metricCaption(shownMetric()) + (isMeanOfLayers(shownMetric()) ? ", mean of layers" : "") +
                     (smoothing > 0 ? bold : QString()));
   plot_->setPercent(metricIsShare(shownMetric()));
   plot_->setExactAtInfinity(shownMetric() == Metric::gradient_snr_db);

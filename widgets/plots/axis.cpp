@@ -1,5 +1,7 @@
 #include "widgets/plots/axis.h"
 
+#include <fmt/core.h>
+
 #include <QLocale>
 #include <QRegularExpression>
 #include <algorithm>
@@ -171,13 +173,18 @@ QString formatCount(double value) {
   return QString::number(value);
 }
 
+// Rounds like the texts of lessons, so that a number is the same everywhere.
+static QString fixedText(double value, int places) {
+  return withMinus(QString::fromStdString(fmt::format("{:.{}f}", value, places)));
+}
+
 QString formatValue(double value, int digits) {
   if (std::isnan(value)) return QStringLiteral("NaN");
   if (std::isinf(value)) return value > 0 ? QStringLiteral("+Inf") : withMinus(QStringLiteral("-Inf"));
   const double size = std::abs(value);
   if (size == 0) return QStringLiteral("0");
   if (size >= 1e6 || size < 1e-4) return withMinus(QString::number(value, 'e', std::max(0, digits - 2)));
-  return withMinus(QString::number(value, 'f', decimal_places(value, digits)));
+  return fixedText(value, decimal_places(value, digits));
 }
 
 QString formatPercent(double share) {
@@ -187,7 +194,7 @@ QString formatPercent(double share) {
   if (size != 0 && size < 0.001) return QStringLiteral("<0.001 %");
   if (size == 0) return QStringLiteral("0 %");
   const int digits = 1 + int{size < 10} + int{size < 0.1};
-  return withMinus(QString::number(percent, 'f', digits)) + QStringLiteral(" %");
+  return fixedText(percent, digits) + QStringLiteral(" %");
 }
 
 QString formatBytes(double bytes) {
