@@ -190,7 +190,8 @@ bool ExpertCounts::build(RunInfo info, const ImportOptions& options, AccountRow 
   row.first_step = run.history()->steps().first;
   row.last_step = run.history()->steps().last;
   ImportAccount account = run.found();
-  if (!has_expert_0_ && !are_from_1) imported.remarks.push_back(account.experts.question = from_1_text(experts_ - 1));
+  if (!has_expert_0_ && std::max(stated_experts_, options.routed.experts) == 0)
+    imported.remarks.push_back(account.experts.question = from_1_text(experts_ - 1));
   account.rows.push_back(std::move(row));
   if (imported.runs.empty())
     imported.account = std::move(account);

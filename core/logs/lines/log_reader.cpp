@@ -15,10 +15,12 @@ namespace {
 
 constexpr std::size_t kLongestSettings = std::size_t{1} << 20, kMaxLinesOfObject = 10000;
 
-// True for a printed line that names experts and has several digits.
+// True for a printed line that names experts or MoE layers and has several digits.
 bool speaks_of_loads(std::string_view line) {
   constexpr std::ptrdiff_t kDigits = 3;
-  return line.find("xpert") != line.npos && std::ranges::count_if(line, is_digit) >= kDigits;
+  const std::string text = in_lower_case(line);
+  return (text.find("expert") != text.npos || text.find("moe") != text.npos || text.find("router") != text.npos) &&
+         std::ranges::count_if(text, is_digit) >= kDigits;
 }
 
 }  // namespace
@@ -132,9 +134,9 @@ ImportAccount LogReader::account() const {
     account.left_out.push_back(
         {counted(text_.of_other_ranks(), "line", "lines"), "of other ranks than the one whose values are read"});
   if (unread_loads_ > 0)
-    account.left_out.push_back(
-        {counted(unread_loads_, "line", "lines"),
-         "speak of experts in a form that is not read, the first: line " + std::to_string(first_unread_)});
+    account.left_out.push_back({counted(unread_loads_, "line", "lines"),
+                                "speak of experts or MoE layers in a form that is not read, the first: line " +
+                                    std::to_string(first_unread_)});
   return account;
 }
 

@@ -125,7 +125,8 @@ std::size_t take_numbered(std::string_view text, NamedValue& value) {
     const std::size_t digit = at + word.size();
     const std::string_view number = digits_at(text.substr(digit));
     const std::string_view name = trimmed(word, " [(#_");
-    const bool is_of_expert = !name.empty() && counted_by(spelled_alike(name)) == Counted::expert;
+    const bool is_of_expert =
+        !name.empty() && name.find_first_of(":=") == name.npos && counted_by(spelled_alike(name)) == Counted::expert;
     if (index == 0 && number == "1" && is_of_expert) index = 1;  // experts that are numbered from 1
     if (number != std::to_string(index) || (word.ends_with(' ') && is_letter(word.front()) && !is_of_expert)) break;
     if (!name.empty() && !is_of_expert) break;

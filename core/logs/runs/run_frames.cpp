@@ -297,7 +297,8 @@ std::vector<std::string> RunBuilder::remarks() const {
 
 std::string RunBuilder::question_of_first_expert() const {
   const bool leaves_out_zeros = highest_expert_ >= 0 || no_expert_.count > 0;
-  return leaves_out_zeros && !has_expert_0_ && first_expert_ == 0 && imported_
+  const bool is_stated = std::max(stated.info.n_experts, log_->options.routed.experts) > 0;
+  return leaves_out_zeros && !is_stated && !has_expert_0_ && first_expert_ == 0 && imported_
              ? from_1_text(imported_->info().n_experts - 1)
              : std::string();
 }

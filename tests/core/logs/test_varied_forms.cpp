@@ -561,6 +561,11 @@ TEST_F(VariedForms, FurtherProgramsAreRead) {
 TEST_F(VariedForms, PrintedLoadsStandInManyForms) {
   const std::string first = "step 1 loss 3.5\n", second = "step 2 loss 2.5\n", loads = "layer 1 load:\n";
   const std::string by_expert = "  Expert 0: 4 tokens (25%) \u2588\u2588\n  Expert 1: 5\n  Expert 2: 7\n";
+  EXPECT_TRUE(says(account_text(open({"named.log",
+                                      "step 1 loss: 3.5 experts: 0=4 1=5 2=7\n"
+                                      "step 2 loss: 2.5 experts: 0=4 1=5 2=7\n"})
+                                    .accounts.at(0)),
+                   "loads assumed from `experts`"));
   for (const auto& [name, of_step] : {std::pair("lines", loads + by_expert),
                                       {"array", std::string("layer 1 load=\n[4\n 5 7]\n")},
                                       {"from1", std::string("  layer 1 load: e1=4 e2=5 e3=7\n")}}) {
@@ -573,8 +578,9 @@ TEST_F(VariedForms, PrintedLoadsStandInManyForms) {
   const OpenedRuns quoted =
       open({"quoted.log", "step=1 loss=3.5 l0.load=\"4,5,7\"\nstep=2 loss=2.5 l0.load=\"4,5,7\"\n"});
   EXPECT_EQ(quoted.histories.at(0)->frame_at(2)->routers.at(0).tokens_per_expert, (Counts{4, 5, 7}));
-  const OpenedRuns unread = open({"unread.log", first + "expert utilisation 12/14/15\n" + second});
-  EXPECT_TRUE(says(account_text(unread.accounts.at(0)), "1 line: speak of experts in a form that is not read"));
+  const OpenedRuns unread = open({"unread.log", first + "  moe[0] min/max 210/903\n" + second});
+  EXPECT_TRUE(
+      says(account_text(unread.accounts.at(0)), "1 line: speak of experts or MoE layers in a form that is not read"));
 }
 
 TEST_F(VariedForms, TablesOfRichAndFiguresByTheirUnitAreRead) {
