@@ -1,6 +1,4 @@
-#include <cmath>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -222,10 +220,6 @@ void predict_step(const Command& command, const PredictOptions& options) {
   print_report(report_of(request, parameters, time, costs), options.json);
 }
 
-constexpr const char* kRoutingHelp =
-    "forced, uniform, grouped[:LIMITED[/GROUPS]], zipf:S, or a recording: the load of its router, stretched to the "
-    "model's experts; then the cost for each EP degree, too";
-
 void add_options(Command& command, PredictOptions& o) {
   constexpr int kMax = 1 << 20;
   command.option("--model", o.model, "671B, 236B, 16B or debugmodel").shows_default();
@@ -233,15 +227,9 @@ void add_options(Command& command, PredictOptions& o) {
   command.option("--recipe", o.recipe, "bf16 or mxfp8 (grouped GEMMs of the routed experts)").shows_default();
   command.option("--all-to-all", o.all_to_all, "standard or deepep").shows_default();
   command.option("--payload", o.payload, "Format of the rows in the all-to-all: bf16, fp8 or mxfp8").shows_default();
-  command.option("--routing", o.routing, kRoutingHelp).shows_default();
-  command.option("--run", o.run, "With a recording: its run").shows_default();
-  command.option("--step", o.step, "With a recording: its step (default: the last)").range(std::int64_t{0}, INT64_MAX);
-  command.option("--layer", o.layer, "With a recording: its layer (default: the most uneven one)").range(0, INT_MAX);
+  add_routing_options(command, o, {.routing = ", and the cost for each EP degree"});
   command.option("--node-limited", o.node_limited, "With a recording: tokens stay within the model's limited groups");
-  command.option("--placement", o.placement, "contiguous, random or balanced").shows_default();
-  command.option("--slots", o.slots, "Expert slots per rank with --placement balanced").range(1, 1024);
   command.option("--ep", o.ranks, "Expert-parallel ranks").range(1, 256).shows_default();
-  command.option("--ranks-per-node", o.ranks_per_node, "Ranks connected by NVLink").range(1, 256).shows_default();
   command.option("--gpus", o.gpus, "Number of GPUs").range(1, kMax).shows_default();
   command.option("--tp", o.tp, "Tensor-parallel ranks (671B: 2, others: 1)").range(1, kMax);
   command.option("--pp", o.pp, "Pipeline stages (671B: 2, others: 1)").range(1, kMax);
@@ -250,7 +238,6 @@ void add_options(Command& command, PredictOptions& o) {
   command.option("--seq", o.seq, "Tokens of a sequence").range(1, 1 << 24).shows_default();
   command.option("--recompute", o.recompute, "none, selective or full").shows_default();
   command.option("--overlap", o.overlap, "Share of the all-to-all hidden behind compute").range(0.0, 1.0);
-  command.option("--seed", o.seed, "Seed of random routings and placements").shows_default();
   command.option("--json", o.json, "Print JSON");
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <climits>
 #include <filesystem>
 #include <stdexcept>
 
@@ -29,6 +30,29 @@ RecordedStep recorded_step(const std::string& path, int run, std::int64_t step) 
 
 bool RoutingOptions::names_file() const {
   return routing.ends_with(".moescope") || std::filesystem::is_regular_file(routing);
+}
+
+Option add_routing_options(Command& command, RoutingOptions& o, const RoutingHelp& help) {
+  Option routing = command.option("--routing", o.routing,
+                                  "forced, uniform, grouped[:LIMITED[/GROUPS]], zipf:S, or a recording: the load of "
+                                  "its router, stretched to the model's experts" +
+                                      help.routing);
+  routing.shows_default();
+  command.option("--run", o.run, "Run of the recording").shows_default();
+  command.option("--step", o.step, "Step of the recording (default: the last)").range(std::int64_t{0}, INT64_MAX);
+  command.option("--layer", o.layer, "Layer of the recording (default: " + help.layer + "the most uneven)")
+      .range(0, INT_MAX);
+  command
+      .option("--placement", o.placement,
+              "contiguous, random or balanced (replicate and pack, as EPLB does for inference)")
+      .shows_default();
+  command
+      .option("--slots", o.slots,
+              "Expert slots per rank with --placement balanced; more than experts / ranks leaves replicas")
+      .range(1, 1024);
+  command.option("--ranks-per-node", o.ranks_per_node, "Ranks connected by NVLink").range(1, 256).shows_default();
+  command.option("--seed", o.seed, "Seed of random routings and placements").shows_default();
+  return routing;
 }
 
 ChosenExperts choose_experts(const RoutingOptions& o, const ModelShape& shape, std::int64_t tokens) {

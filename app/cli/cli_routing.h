@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "app/cli/command_line.h"
 #include "core/cluster/model_shape.h"
 #include "core/cluster/ranks/placement.h"
 #include "core/frame/frame.h"
@@ -33,6 +34,13 @@ struct RoutingOptions {
   // True if `routing` names a file with a recorded load, false if it names a rule.
   bool names_file() const;
 };
+
+// What the help of a command adds: other routings, and the default of --layer for them.
+struct RoutingHelp {
+  std::string routing = {}, layer = {};
+};
+// Adds --routing, --run, --step, --layer, --placement, --slots, --ranks-per-node and --seed. Returns --routing.
+Option add_routing_options(Command& command, RoutingOptions& o, const RoutingHelp& help);
 
 struct ChosenExperts {
   std::vector<std::int32_t> topk_TK;

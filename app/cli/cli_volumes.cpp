@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <climits>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -362,11 +361,9 @@ void add_options(Command& command, VolumesOptions& o) {
   command.option("--moe-layers", o.moe_layers, "MoE layers").range(1, 10000);
   command.option("--groups", o.groups, "Routing groups").range(1, kMax);
   command.option("--limited-groups", o.limited_groups, "Groups a token may choose from").range(1, kMax);
-  const Option routing = command
-                             .option("--routing", o.routing,
-                                     "forced, uniform, grouped[:LIMITED[/GROUPS]], zipf:S, a .safetensors as --topk "
-                                     "takes, or a recording: the load of its router, stretched to the model's experts")
-                             .shows_default();
+  const Option routing = add_routing_options(
+      command, o,
+      {.routing = "; or a .safetensors as --topk takes", .layer = "--recording: the mean of all; --routing: "});
   const Option topk =
       command
           .option(
@@ -377,27 +374,11 @@ void add_options(Command& command, VolumesOptions& o) {
   command.option("--recording", o.recording, "The counts of a recorded run, on its own ranks")
       .excludes(routing)
       .excludes(topk);
-  command.option("--run", o.run, "Run of the recording").shows_default();
-  command.option("--step", o.step, "Step of the recording (default: the last)").range(std::int64_t{0}, INT64_MAX);
-  command
-      .option("--layer", o.layer,
-              "Layer of the recording (default: --recording: the mean of all; --routing: the most uneven)")
-      .range(0, INT_MAX);
   command.option("--ranks", o.ranks, "Expert-parallel ranks (default with --topk: the file's)")
       .range(1, 256)
       .shows_default();
-  command.option("--ranks-per-node", o.ranks_per_node, "Ranks connected by NVLink").range(1, 256).shows_default();
-  command
-      .option("--placement", o.placement,
-              "contiguous, random or balanced (replicate and pack, as EPLB does for inference)")
-      .shows_default();
-  command
-      .option("--slots", o.slots,
-              "Expert slots per rank with --placement balanced; more than experts / ranks leaves replicas")
-      .range(1, 1024);
   command.option("--tokens-per-rank", o.tokens_per_rank, "Tokens per rank").range(1, 1 << 24).shows_default();
   command.option("--payload", o.payload, "bf16, fp8 (DeepEP's FP8 dispatch) or mxfp8").shows_default();
-  command.option("--seed", o.seed, "Seed of random routings and placements").shows_default();
   command.option("--no-recompute", o.no_recompute, "Four operations per layer instead of six");
   command.option("--json", o.json, "Print JSON");
   command.option("--write-placement", o.plan_out,
