@@ -52,32 +52,22 @@ std::optional<Scalar> newest(const History& history, Metric metric, int layer, s
   return Scalar{&metric_info(metric), layer, -1, history.value_at(metric, layer, at)};
 }
 
-// The requested figures; all figures if none was named.
-class Wanted {
- public:
-  explicit Wanted(const std::vector<std::string>& keys) : keys_(keys) {
-    for (const std::string& key : keys)
-      if (!find_metric(key))
-        throw std::runtime_error(fmt::format("--figure {}: there is no such figure; allowed: {}", key, all_keys()));
-  }
-  bool has(const MetricInfo& info) const {
-    return keys_.empty() || std::find(keys_.begin(), keys_.end(), info.key) != keys_.end();
-  }
+void check_keys(const std::vector<std::string>& keys) {
+  for (const std::string& key : keys)
+    if (!find_metric(key))
+      throw std::runtime_error(fmt::format("--figure {}: there is no such figure; allowed: {}, {}", key,
+                                           joined(kMetricCards, ", ", &MetricInfo::key),
+                                           joined(kQuantMetrics, ", ", &MetricInfo::key)));
+}
 
- private:
-  static std::string all_keys() {
-    return joined(kMetricCards, ", ", &MetricInfo::key) + ", " + joined(kQuantMetrics, ", ", &MetricInfo::key);
-  }
-  const std::vector<std::string>& keys_;
-};
-
-std::vector<Scalar> scalars(const History& history, std::int64_t at, const Wanted& request) {
+// `keys`: of the figures; empty: all.
+std::vector<Scalar> scalars(const History& history, std::int64_t at, const std::vector<std::string>& keys) {
   std::vector<int> layers = {kWholeRun};
   for (int layer = 0; layer < history.info().n_layers; ++layer) layers.push_back(layer);
   std::vector<Scalar> found;
   for (int m = 0; m < kNumMetrics; ++m) {
     const auto metric = static_cast<Metric>(m);
-    if (!request.has(metric_info(metric))) continue;
+    if (!keys.empty() && std::ranges::find(keys, metric_info(metric).key) == keys.end()) continue;
     for (const int layer : layers)
       if (const auto scalar = newest(history, metric, layer, at)) found.push_back(*scalar);
   }
@@ -127,7 +117,7 @@ ValueTable table(const std::vector<Scalar>& scalars) {
 }
 
 void print_figures(FiguresOptions options) {
-  const Wanted request(options.figures);
+  check_keys(options.figures);
   options.file = input_path(options.file);
   const OpenedRuns opened = read_runs(options.file, options.run, options.routed);
   print_notes(opened);
@@ -137,7 +127,7 @@ void print_figures(FiguresOptions options) {
   const std::int64_t at = options.at.value_or(steps.last);
   if (at < steps.first || at > steps.last)
     throw std::runtime_error(fmt::format("--at {}: the run has steps {} to {}", at, steps.first, steps.last));
-  const std::vector<Scalar> found = scalars(*history, at, request);
+  const std::vector<Scalar> found = scalars(*history, at, options.figures);
   Report report;
   report.sentence(fmt::format("{}, step {}", history->info().name, at));
   report.table("", table(found));

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -270,7 +269,7 @@ void sweep(const SweepOptions& o) {
     return;
   }
   const std::vector<SweepPoint> points = sweep_points(runs, axes, steps);
-  const SweepResult result{base.name, steps, o.seeds, axes, points};
+  const SweepResult result{steps, o.seeds, axes, points};
   Report report;
   report.table("", table_of(result, false));
   report.sentence(sweep_notes(result));

@@ -25,22 +25,11 @@ std::string verdict_word(GateVerdict verdict) {
 }
 
 ValueTable exits_table(const GateReport& report) {
-  ValueTable table({{.key = "figure"},
-                    {.key = "name"},
-                    {.key = "layer"},
-                    {.key = "operand"},
-                    {.key = "steps.0"},
-                    {.key = "steps.1"},
-                    {.key = "times"},
-                    {.key = "over"},
-                    {.key = "worse"},
-                    {.key = "value"},
-                    {.key = "good"},
-                    {.key = "half_width"},
-                    {.key = "z"},
-                    {.key = "limit"},
-                    {.key = "expert"},
-                    {.key = "load"}});
+  std::vector<ValueColumn> columns;
+  for (const char* key : {"figure", "name", "layer", "operand", "steps.0", "steps.1", "times", "over", "worse", "value",
+                          "good", "half_width", "z", "limit", "expert", "load"})
+    columns.push_back({.key = key});
+  ValueTable table(std::move(columns));
   for (const GateExit& exit : report.exits) {
     const GateSeries& series = report.series[exit.series];
     const GateFigure& figure = series.figure;

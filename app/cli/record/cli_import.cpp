@@ -11,6 +11,7 @@
 #include "app/cli/commands.h"
 #include "app/cli/printing.h"
 #include "app/cli/record/recording_in_work.h"
+#include "app/cli/train/cli_progress.h"
 #include "app/cli/train/cli_train_stop.h"
 #include "core/files/output_guard.h"
 #include "core/files/text/text_escape.h"
@@ -44,9 +45,7 @@ class Percentage {
     const int per_mille = static_cast<int>(share * 1000);
     if (!shown_ || per_mille == last_) return;
     last_ = per_mille;
-    const int full = per_mille / 50;
-    print_to(stderr, "\r[{}{}] {:.1f} %\x1b[K", std::string(static_cast<std::size_t>(full), '#'),
-             std::string(static_cast<std::size_t>(20 - full), '.'), per_mille / 10.0);
+    print_to(stderr, "\r{} {:.1f} %\x1b[K", bar_text(share), per_mille / 10.0);
     std::fflush(stderr);
   }
 

@@ -22,6 +22,12 @@ std::string duration_text(double seconds) {
                        : fmt::format("{}:{:02}", total / 60, total % 60);
 }
 
+std::string bar_text(double share) {
+  constexpr std::size_t kWidth = 20;
+  const auto full = static_cast<std::size_t>(kWidth * share + 1e-9);  // a share such as 0.15 may be a bit too low
+  return fmt::format("[{}{}]", std::string(full, '#'), std::string(kWidth - full, '.'));
+}
+
 void show_count(const char* what, std::int64_t done, std::int64_t total) {
   if (isatty(STDERR_FILENO) != 1) return;
   print_to(stderr, "\r{} {} of {}\x1b[K", what, done, total);
@@ -72,16 +78,10 @@ void Progress::finish() {
 std::string Progress::line(const TelemetryFrame& frame) const {
   const double steps_left = (end_ - frame.step - 1) + later_ * (end_ - first_);
   const double seconds_left = steps_left * seconds_per_step_;
-  return (terminal_ ? bar(frame.step + 1 - first_) + ' ' : "") + title_ +
+  const double share = (frame.step + 1 - first_) / static_cast<double>(std::max<std::int64_t>(1, end_ - first_));
+  return (terminal_ ? bar_text(share) + ' ' : "") + title_ +
          fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  ETA {}", frame.step + 1, end_, frame.ce_loss,
                      tokens_per_s_, duration_text(seconds_left));
-}
-
-std::string Progress::bar(std::int64_t steps_done) const {
-  constexpr std::int64_t kWidth = 20;
-  const std::int64_t total = std::max<std::int64_t>(1, end_ - first_);
-  const std::size_t full = steps_done * kWidth / total;
-  return fmt::format("[{}{}]", std::string(full, '#'), std::string(kWidth - full, '.'));
 }
 
 }  // namespace moescope

@@ -11,6 +11,7 @@
 namespace moescope {
 
 std::string duration_text(double seconds);  // "2:05", "1:00:03"
+std::string bar_text(double share);         // "[#####...............]"
 
 // Shows a count in a line that redraws itself on a terminal.
 void show_count(const char* what, std::int64_t done, std::int64_t total);
@@ -26,7 +27,6 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
   std::string line(const TelemetryFrame& frame) const;
-  std::string bar(std::int64_t steps_done) const;
 
   std::FILE* out_;
   bool terminal_;

@@ -57,7 +57,6 @@ std::vector<SweepPoint> sweep_points(std::span<const RunGroup> runs, std::span<c
                                      std::int64_t steps);
 
 struct SweepResult {
-  std::string run;  // name of the run that was varied
   std::int64_t steps = 0;
   int seeds = 1;
   std::span<const SweepAxis> axes;
