@@ -148,7 +148,8 @@ ThisImbalancePanel::Costs ThisImbalancePanel::compute(const Question& question, 
   const std::vector<LiveCase> cases = live_cases(config);
   std::vector<LiveCase> plain_cases;
   for (std::size_t i = 0; i < cases.size(); i += kVariants) plain_cases.push_back(cases[i]);
-  Costs costs{live_costs(config, Hypothesis::h2, {}, plain_cases), {}, 0};
+  static const std::vector<LiveCost> even = live_costs(config, Hypothesis::h2, {}, plain_cases);
+  Costs costs{even, {}, 0};
   for (const Asked& run : question) {
     std::vector<std::vector<LiveCost>> of_layers;
     for (const auto& load : run.by_layer) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <stdexcept>
 
@@ -293,16 +294,20 @@ std::vector<std::int32_t> route_by_load(std::span<const double> load_E, std::int
   std::vector<double> group_share(grouped ? n_groups : 0);
   for (std::size_t e = 0; grouped && e < load.size(); ++e) group_share[e / (load.size() / n_groups)] += load[e];
   group_share = inclusion(std::move(group_share), limited_groups);
-  std::vector<double> share = inclusion(load, top_k);
+  const std::vector<double> share_of_all = inclusion(load, top_k);
+  std::map<std::vector<std::int32_t>, std::vector<double>> share_by_groups;  // few groups, many tokens
   std::vector<std::int32_t> groups = first_ids(group_share.size()), drawn(limited_groups);
   for (auto at = topk_TK.begin(); at != topk_TK.end(); at += top_k) {
+    const std::vector<double>* share = &share_of_all;
     if (grouped) {
       draws.shuffle(groups);
       take(groups, group_share, limited_groups, draws.uniform(), drawn.data());
-      share = shares_in_groups(load, group_share, drawn, top_k);
+      const auto [found, is_new] = share_by_groups.try_emplace(drawn);
+      if (is_new) found->second = shares_in_groups(load, group_share, drawn, top_k);
+      share = &found->second;
     }
     const double start = draws.uniform();
-    take(orders[draws.below(kOrders)], share, top_k, start, &*at);
+    take(orders[draws.below(kOrders)], *share, top_k, start, &*at);
   }
   return topk_TK;
 }
