@@ -74,6 +74,7 @@ void GapPlot::chooseValueRange() {
   };
   for (const GapSeries& curve : series_) {
     for (const float value : curve.values) take(value);
+    take(curve.mean);
     std::vector<float> raw;
     for (const PyramidBin& bin : curve.raw)
       if (bin.finite > 0) raw.insert(raw.end(), {bin.min, bin.max});
@@ -143,6 +144,7 @@ void GapPlot::paintGround(QPainter& painter) const {
 void GapPlot::paintData(QPainter& painter) {
   painter.setClipRect(plotRect().adjusted(0, -1, 1, 1));
   for (const GapSeries& curve : series_) paintCurve(painter, curve);
+  paintMeans(painter);
   const StepRange judged{std::max(ground_.judged.first, range().first), std::min(ground_.judged.last, range().last)};
   if (!judged.empty())
     paintNote(painter, judged, {QString("judged: %1").arg(selection_->rangeText(ground_.judged)), QString("judged")});
@@ -204,6 +206,17 @@ void GapPlot::paintCurve(QPainter& painter, const GapSeries& curve) const {
   drawCurve(painter, raw, false);
   painter.setPen(QPen(strong, 0, seriesLine(curve.color)));
   drawCurve(painter, points, true);
+}
+
+void GapPlot::paintMeans(QPainter& painter) const {
+  if (ground_.judged.empty()) return;
+  const double first_x = xOf(ground_.judged.first), last_x = xOf(ground_.judged.last);
+  for (const GapSeries& run : series_) {
+    if (!std::isfinite(run.mean)) continue;
+    painter.setPen(QPen(seriesColor(run.color, dark()), 1, Qt::DotLine));
+    const double y = valueAxis().toPixel(run.mean);
+    painter.drawLine(QPointF(first_x, y), QPointF(last_x, y));
+  }
 }
 
 void GapPlot::paintOverlay(QPainter& painter) {
@@ -278,8 +291,11 @@ QStringList GapPlot::readoutAt(QPoint position) const {
       line += QString(", at this step %1").arg(signedGap(curve.raw[binAt(step)].mean()));
     lines << line;
   }
-  if (step >= ground_.judged.first && step <= ground_.judged.last && !ground_.judged.empty())
-    lines << QString("one of the judged steps");
+  if (step < ground_.judged.first || step > ground_.judged.last) return lines;
+  lines << QString("one of the judged steps");
+  for (const GapSeries& run : series_)
+    if (std::isfinite(run.mean))
+      lines << QString("%1: mean of the judged steps %2").arg(run.letter, signedGap(run.mean));
   return lines;
 }
 
@@ -320,7 +336,8 @@ void LossGapPanel::refill() {
   std::vector<GapSeries> series;
   for (int run = 0; run < std::ssize(selection_->histories()); ++run)
     if (run != judged_->baseline())
-      series.push_back({&judged_->track(run), letterOf(run), runName(*selection_, run), runColor(*selection_, run)});
+      series.push_back({&judged_->track(run), letterOf(run), runName(*selection_, run), runColor(*selection_, run),
+                        judged_->conclusion(run).gap});
   const auto gaps = shown_->currentIndex() == 1 ? GapPlot::Gaps::both : GapPlot::Gaps::smoothed;
   plot_->setSeries(std::move(series), ground(), onTheSameTexts(*selection_) ? GapPlot::Gaps::each_step : gaps);
 }

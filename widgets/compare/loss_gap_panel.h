@@ -16,12 +16,14 @@ struct GapSeries {
   const GapTrack* track;
   QString letter, name;
   int color = 0;
+  float mean = kNoValue;          // of the judged steps; kNoValue: not known
   std::vector<PyramidBin> raw{};  // gaps behind the curve; empty: none
   std::vector<float> values{};    // gaps of the curve
 };
 
-// Gaps of runs to the baseline over steps, with the band that is too small to matter and the steps that are judged. The
-// curves are named at their ends, with their values at the crosshair or the cursor.
+// Gaps of runs to the baseline over steps, with the band that is too small to matter and the steps that are judged. A
+// level line over these steps is the mean gap of a run. The curves are named at their ends, with their values at the
+// crosshair or the cursor.
 class GapPlot : public TimeAxisPlot {
   Q_OBJECT
 
@@ -59,6 +61,7 @@ class GapPlot : public TimeAxisPlot {
   void chooseValueRange();
   void paintGround(QPainter& painter) const;
   void paintCurve(QPainter& painter, const GapSeries& curve) const;
+  void paintMeans(QPainter& painter) const;
   void paintEnds(QPainter& painter) const;
   void paintNote(QPainter& painter, StepRange steps, const QStringList& forms) const;
   int endOf(const GapSeries& curve) const;
