@@ -13,7 +13,6 @@
 #include <atomic>
 #include <memory>
 #include <stdexcept>
-#include <utility>
 
 #include "app/lessons/lesson_guide.h"
 #include "app/lessons/lesson_pane.h"

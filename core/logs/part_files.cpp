@@ -1,7 +1,5 @@
 #include "core/logs/part_files.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <array>
 #include <map>

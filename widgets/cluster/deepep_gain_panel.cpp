@@ -1,7 +1,6 @@
 #include "widgets/cluster/deepep_gain_panel.h"
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 #include <utility>
 

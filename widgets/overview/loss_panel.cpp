@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "core/frame/frame.h"
 #include "core/recording/history/loss_trend.h"

@@ -4,8 +4,6 @@
 
 #include <QPainter>
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
 #include "core/frame/router_stats.h"
 #include "widgets/look/counted_text.h"

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <stdexcept>
-#include <string>
 
 #ifdef MOESCOPE_MPI
 #include <mpi.h>

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <string>
 
 #include "core/model/layers/linear.h"
 #include "core/model/moe/bias_rules.h"
