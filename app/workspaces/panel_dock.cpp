@@ -60,18 +60,20 @@ void PanelDock::setLocked(bool locked) {
   for (const QPointer<QObject>& part : std::exchange(locked_, {}))
     if (part) part->setProperty("enabled", true);
   if (!locked) return;
-  QObjectList parts;
+  const auto lock = [this](QObject* part) {
+    if (!part->property("enabled").toBool()) return;
+    part->setProperty("enabled", false);
+    locked_ << part;
+  };
+  for (const Panel* panel : findChildren<Panel*>()) {
+    for (QWidget* part : panel->header()->findChildren<QWidget*>(QString(), Qt::FindDirectChildrenOnly))
+      if (part->layout()) lock(part);  // the place of a control, which may enable itself
+    for (QAction* action : panel->actions()) lock(action);
+  }
   for (QWidget* part : widget()->findChildren<QWidget*>()) {
     const auto* button = qobject_cast<QAbstractButton*>(part);
     const bool is_control = button || qobject_cast<QComboBox*>(part) || qobject_cast<QAbstractSpinBox*>(part);
-    if (is_control && part->isEnabled() && !(button && button->text() == "?")) parts << part;
-  }
-  for (const Panel* panel : findChildren<Panel*>())
-    for (QAction* action : panel->actions())
-      if (action->isEnabled()) parts << action;
-  for (QObject* part : parts) {
-    part->setProperty("enabled", false);
-    locked_ << part;
+    if (is_control && !(button && button->text() == "?")) lock(part);
   }
 }
 
