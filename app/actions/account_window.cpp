@@ -30,6 +30,7 @@ namespace moescope {
 namespace {
 
 constexpr int kAccountWidth = 1240, kAccountHeight = 640, kEditorWidth = 300;
+constexpr int kNameWidth = 260, kUnitWidth = 130;  // at most
 
 QString foundText(const FoundNumber& number) {
   bool is_count = false;
@@ -301,7 +302,7 @@ AccountTable::AccountTable(QWidget* parent) : QTreeWidget(parent) {
   header()->setSectionResizeMode(QHeaderView::ResizeToContents);
   for (const int column : {int{kNames}, int{kValues}, int{kLast}})
     headerItem()->setTextAlignment(column, Qt::AlignRight);
-  // The name has the width that it needs, but at most a quarter of the table, and the reason what the others leave.
+  // A long name and a long unit, such as that of converted values, are elided: the reason has what the others leave.
   setTextElideMode(Qt::ElideMiddle);
   for (const int column : {int{kNameColumn}, int{kUnit}})
     header()->setSectionResizeMode(column, QHeaderView::Interactive);
@@ -345,10 +346,8 @@ void AccountTable::showAccount(const ImportAccount& account) {
     item->setText(kBecause, QString::fromStdString(part.reason));
     for (const int column : {int{kNameColumn}, int{kBecause}}) item->setToolTip(column, item->text(column));
   }
-  // The reason keeps a third of the table: a long unit, such as that of converted values, is elided.
-  const int width = viewport()->width();
-  header()->resizeSection(kNameColumn, std::min(sizeHintForColumn(kNameColumn) + kSpace8, width / 4));
-  header()->resizeSection(kUnit, std::min(sizeHintForColumn(kUnit), width / 8));
+  for (const auto& [column, widest] : {std::pair{kNameColumn, kNameWidth}, std::pair{kUnit, kUnitWidth}})
+    header()->resizeSection(column, std::min(sizeHintForColumn(column) + kSpace8, withType(widest, fontMetrics())));
 }
 
 bool AccountTable::choose(const std::string& name) {
