@@ -43,7 +43,7 @@ class LessonActions : public Actions {
   void leave();
   bool active() const;
   LessonProgress progress() const;
-  void setPaneShown(bool shown);  // a page over the whole window hides the pane of an open lesson
+  void setPaneShown(bool shown);             // a page over the whole window hides the pane of an open lesson
   void askForm(const QString& problem_set);  // asks for a student's name and writes the student's form
   void askHandIn();                          // asks for a filled form, trains its runs and writes the hand-in
   LessonGuide* guide() const { return guide_; }

@@ -218,7 +218,8 @@ void LessonPanels::arrange(Workspace* workspace, const LessonView& view) const {
   else
     workspace->stack(shown_docks, view.metric || view.panels.back() == "dock_router_findings" ? 2 : 1);
   for (const auto& [panel, state] : initial_)  // a step does not inherit the view of another one
-    if (!is_microscaling && std::ranges::any_of(shown_docks, [&](QDockWidget* dock) { return dock->widget() == panel; }))
+    if (!is_microscaling &&
+        std::ranges::any_of(shown_docks, [&](QDockWidget* dock) { return dock->widget() == panel; }))
       panel->restoreState(state);
   for (QDockWidget* dock : workspace->docks()) {
     if (auto* loss = qobject_cast<LossPanel*>(dock->widget())) loss->setMetric(view.metric.value_or(Metric::ce_loss));

@@ -74,7 +74,7 @@ class LessonPanels {
   // `cover`: text instead of what the panels show. `locked`: their controls wait for a prediction, since another view,
   // format or layer may show the answer.
   void show(const LessonView& view, const QString& cover, bool locked);
-  void fitSteps() { selection_->fitRange(); }               // shows all steps and follows the training
+  void fitSteps() { selection_->fitRange(); }  // shows all steps and follows the training
   void leave();  // removes frames, covers and panels of single runs, and shows the verdicts
 
  private:

@@ -151,7 +151,8 @@ NextLesson nextLesson(const LessonProgress& progress) {
   const std::vector<Lesson>& all = lessons();
   const auto is_left = [&](const Lesson& lesson) { return !progress.isDone(lesson); };
   const auto has_begun = [&](const Lesson& lesson) {
-    return !progress.placeIn(lesson).isEmpty() && (is_left(lesson) || lesson.name == progress.open_lesson.toStdString());
+    return !progress.placeIn(lesson).isEmpty() &&
+           (is_left(lesson) || lesson.name == progress.open_lesson.toStdString());
   };
   auto next = std::ranges::find(all, progress.open_lesson.toStdString(), &Lesson::name);
   if (next == all.end()) next = std::ranges::find_if(all, has_begun);

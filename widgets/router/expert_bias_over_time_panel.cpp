@@ -109,8 +109,8 @@ void ExpertBiasOverTimePanel::growScale() {
   for (auto& [run, last] : scaled_) {
     const StepRange fresh{last + 1, run->steps().last};
     if (fresh.empty()) continue;
-    for (const float b : run->expert_bias(scaled_layer_, fresh, static_cast<int>(std::min<std::int64_t>(
-                                                                     fresh.size(), kMaxBins))))
+    for (const float b :
+         run->expert_bias(scaled_layer_, fresh, static_cast<int>(std::min<std::int64_t>(fresh.size(), kMaxBins))))
       if (std::isfinite(b)) largest_ = std::max<double>(largest_, std::abs(b));
     last = fresh.last;
   }
