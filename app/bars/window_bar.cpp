@@ -163,7 +163,8 @@ WindowBar::WindowBar(QTabBar* workspaces, QWidget* parent)
 }
 
 void WindowBar::makeActions() {
-  const auto make = [this](const QString& text, Qt::Key key, const QString& whats_this, const QString& tip) {
+  const auto make = [this](const QString& text, const QKeySequence& key, const QString& whats_this,
+                           const QString& tip) {
     auto* action = new QAction(text, this);
     action->setShortcut(key);
     action->setWhatsThis(whats_this);
@@ -174,8 +175,9 @@ void WindowBar::makeActions() {
   connect(run_, &QAction::triggered, this, [this] { emit runRequested(!running_); });
   step_ = make("Step", Qt::Key_Period, "Train exactly one step, or show the next of a recording",
                "Train exactly one step (.)");
-  reset_ = make("Reset", Qt::Key_R, "Reset: start this run again from step 0",
-                "Start this run again from step 0 with its present settings (R); its recording stays");
+  // Not a letter alone: a word that is typed into the wrong window must not end a training.
+  reset_ = make("Reset", QKeySequence("Ctrl+R"), "Reset: start this run again from step 0",
+                "Start this run again from step 0 with its present settings (Ctrl+R); its recording stays");
   live_ = make("Live", Qt::Key_F4, "Live settings: change the model in training",
                "Settings that take effect at the next step (F4)");
   connect(live_, &QAction::triggered, this, &WindowBar::openLive);

@@ -133,7 +133,7 @@ class MainWindowTest : public QObject {
     w.trainTo(3);
     w.typeLive(&RouterConfig::bias_update_rate, "0.05");
     QSignalSpy opened(w.window.session(), &RunSession::opened);
-    w.key(Qt::Key_R);
+    w.key(Qt::Key_R, Qt::ControlModifier);
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     QCOMPARE(w.step(), 0);
     QCOMPARE(w.live()->config(0).router.bias_update_rate, 0.05);

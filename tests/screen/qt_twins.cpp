@@ -247,7 +247,7 @@ class TwinsTest : public QObject {
     w.addFormat("mxfp8_floor");
     w.trainTo(2);
     QSignalSpy opened(w.window.session(), &RunSession::opened);
-    QTest::keyClick(&w.window, Qt::Key_R);
+    QTest::keyClick(&w.window, Qt::Key_R, Qt::ControlModifier);
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
     QCOMPARE(w.window.selection()->histories().size(), 2u);
     QCOMPARE(w.live()->status().step, 0);
