@@ -141,6 +141,8 @@ void LayerStackMap::paintMarks(QPainter& painter) {
     const LayerWindow* layer_window = window_->find_layer(layers_[l]);
     if (!layer_window) continue;
     const double y = topOf(l) + metrics.ascent() + metrics.height();
+    if (y + metrics.height() + metrics.descent() > height())
+      continue;  // a low panel has room for the name of the layer
     painter.setPen(mutedText(palette()));
     painter.drawText(QPointF(0, y), "MaxVio");
     painter.setPen(palette().text().color());
