@@ -380,10 +380,10 @@ void LessonGuide::look() {
   showNext();
 }
 
-// Returns whether the panels may show the result: a training of the step has begun, or its tasks are done.
+// Returns whether the panels may show the result: they were covered, a training has begun, or the tasks are done.
 bool LessonGuide::resultIsSeen() {
   if (!predicted()) return false;
-  if (tasksDone()) return true;
+  if (tasksDone() || (lessonStep().view.after_prediction && !startsRuns(step_))) return true;
   const LiveStatus status = runsAreOpen() ? session_->live()->status() : LiveStatus{};
   return status.step > state().began_at.value_or(0) || !status.catching_up.empty();
 }

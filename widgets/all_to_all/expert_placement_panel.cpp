@@ -378,10 +378,10 @@ QString ExpertPlacementPanel::costOfReplicas(const PlacementChoice& choice,
   if (choice.replan_every == 0) return text + QLatin1Char('.');
   const std::int64_t planned_at = frame_->step / choice.replan_every * choice.replan_every;
   const int sent = experts_sent(placed(choice, planned_at - 1, own_load), placement);
-  return text + QString("; the plan of step %1 moved the weights of %2 to other ranks%3.")
+  return text + QString("; the plan of step %1 %4 the weights of %2 to other ranks%3.")
                     .arg(planned_at)
                     .arg(sent)
-                    .arg(bytes(sent));
+                    .arg(bytes(sent), tried_out_ ? QString("would have moved") : QString("moved"));
 }
 
 std::optional<PlacementSite> ExpertPlacementPanel::site() const {
@@ -491,8 +491,8 @@ void ExpertPlacementPanel::move(int expert, int to_rank) {
 
 QString ExpertPlacementPanel::status() const {
   if (!frame_) return {};
-  const QString tried =
-      live_ ? QString("copies use this placement from the next step on") : QString("tried on the load");
+  const QString tried = live_ && choice().replan_every == 0 ? QString("copies use this placement from the next step on")
+                                                            : QString("tried on the load");
   const bool several = selection_->histories().size() > 1;
   const QString run = several ? runLetter(*selection_, selection_->run()) + ", " : QString();
   const QString ranks = is_rank_count_assumed_ ? QString("EP %1 assumed, ").arg(assumed_ranks_) : QString();
