@@ -63,7 +63,7 @@ namespace {
 
 constexpr int kOpeningSteps = 1000, kShowOpeningAfterMs = 700;
 
-// Shows the progress of opening a run in a bar with a button to cancel.
+// Shows the progress of opening a run in a bar with a button to cancel, which must not take the keys of an open run.
 void showOpenings(RunSession* session, Selection* selection, QWidget* window) {
   QObject::connect(session, &RunSession::opened, selection, [selection] { selection->setOpening({}); });
   QObject::connect(session, &RunSession::failed, selection, [selection] { selection->setOpening({}); });
@@ -73,12 +73,11 @@ void showOpenings(RunSession* session, Selection* selection, QWidget* window) {
     bar->setMinimumDuration(kShowOpeningAfterMs);
     bar->findChild<QProgressBar*>()->setFormat("%p %");
     bar->setAutoReset(false);
-    bar->setAutoClose(false);
     QObject::connect(bar, &QProgressDialog::canceled, session, &RunSession::cancelOpening);
     QObject::connect(session, &RunSession::openingProgress, bar,
                      [bar](double share) { bar->setValue(static_cast<int>(kOpeningSteps * share)); });
     QObject::connect(session, &RunSession::openingStarted, bar, &QObject::deleteLater);
-    QObject::connect(session, &RunSession::opened, bar, &QObject::deleteLater);
+    QObject::connect(session, &RunSession::opened, bar, [bar] { delete bar; });
     QObject::connect(session, &RunSession::failed, bar, &QObject::deleteLater);
     bar->setValue(0);
   });

@@ -47,8 +47,11 @@ struct LessonWindow {
       if (label->isVisibleTo(pane())) all += label->text() + "\n";
     return all;
   }
-  // Does the next thing of the lesson (Ctrl+Return).
-  void goOn() { QTest::keyClick(&window, Qt::Key_Return, Qt::ControlModifier); }
+  // Does the next thing of the lesson (Ctrl+Return). Waits for the keys, which a progress bar may have taken meanwhile.
+  void goOn() {
+    QVERIFY(takesKeys(&window));
+    QTest::keyClick(&window, Qt::Key_Return, Qt::ControlModifier);
+  }
   void open(const char* lesson) {
     QSignalSpy opened(window.session(), &RunSession::opened);
     window.lessons()->start(lesson);
