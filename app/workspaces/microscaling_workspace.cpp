@@ -62,7 +62,7 @@ void MicroscalingWorkspace::arrange() {
   for (QDockWidget* dock : docks()) dock->show();
   error_->raise();
   scales_->raise();
-  shown_ = nullptr;
+  shown_ = {};
   bringUpError();
 }
 
@@ -70,13 +70,12 @@ void MicroscalingWorkspace::arrange() {
 // checkpoint that quantizes nothing, brings the costs that formats would have. A tensor that is open stays in front.
 void MicroscalingWorkspace::bringUpError() {
   const History* history = selection_->history();
-  if (isFolded(error_) && selection_->quantFrame()) {  // formats were changed while the run trains
-    foldAnew();
-    shown_ = nullptr;
-  }
-  if (std::exchange(shown_, history) == history || !history || !tensor_lab_->tensorName().isEmpty()) return;
+  if (isFolded(error_) && selection_->quantFrame()) foldAnew();  // formats were changed while the run trains
+  if (!history || !tensor_lab_->tensorName().isEmpty()) return;
   QDockWidget* first = error_->isHidden() ? costs_ : error_;
   if (first->isHidden()) first = tensors_;
+  // The panels of a new run may appear after its first data, so that the choice is part of what was shown.
+  if (const std::pair shown{history, first}; std::exchange(shown_, shown) == shown) return;
   for (QDockWidget* dock : {first, scales_})
     if (!dock->isHidden()) dock->raise();
 }

@@ -25,7 +25,7 @@ class MicroscalingWorkspace : public Workspace {
   void bringUpError();
 
   TensorLab* tensor_lab_;
-  const History* shown_ = nullptr;  // only compared, never dereferenced
+  std::pair<const History*, QDockWidget*> shown_{};  // run whose panels were brought to the front, and the first one
   QDockWidget *error_, *costs_, *tensors_, *what_if_, *scales_, *map_, *microscope_;
 };
 
