@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <mutex>
 #include <stdexcept>
+#include <tuple>
+#include <utility>
 
 #include "core/cluster/ranks/placement.h"
 #include "core/cluster/ranks/routing_patterns.h"
@@ -27,10 +30,15 @@ constexpr const char *kRestWithMemory = "rest with memory", *kAttention = "atten
 // Counts the traffic of forced round-robin. The number of tokens per rank is a multiple of every rank count in use, so
 // that all ranks receive the same number of tokens.
 RoutingTraffic forced_traffic(const ModelShape& shape, int ranks, AllToAll kind) {
+  static std::mutex mutex;
+  static std::map<std::tuple<std::int64_t, std::int64_t, int, AllToAll>, RoutingTraffic> counted;
+  const std::lock_guard lock(mutex);
+  const auto [place, is_new] = counted.try_emplace({shape.n_experts, shape.top_k, ranks, kind});
+  if (!is_new) return place->second;
   const std::int64_t tokens = std::int64_t{ranks} * shape.n_experts;
   const int top_k = to_int(shape.top_k), n_experts = to_int(shape.n_experts);
   const auto topk = route_by_pattern({RoutingRule::round_robin}, tokens, top_k, n_experts);
-  return routing_traffic(count_volumes(topk, top_k, n_experts, ranks, 8), tokens, kind);
+  return place->second = routing_traffic(count_volumes(topk, top_k, n_experts, ranks, 8), tokens, kind);
 }
 
 double line_rate() {
@@ -142,13 +150,17 @@ class Costs {
     StepConfig config = config_;
     config.all_to_all = c.all_to_all;
     config.payload = c.payload;
-    const Routing& topk = routing(c.node_limited);
-    const Placement placement = placement_of(topk, shape, c);
-    cost.gradients_sent = gradients_sent(placement);
-    config.traffic = cost.traffic = traffic_of(topk, shape, placement, c.all_to_all);
+    const auto [counted, is_new] = counted_.try_emplace({c.ep, c.node_limited, c.balanced, c.all_to_all});
+    if (is_new) {
+      const Routing& topk = routing(c.node_limited);
+      const Placement placement = placement_of(topk, shape, c);
+      counted->second = {traffic_of(topk, shape, placement, c.all_to_all), gradients_sent(placement)};
+    }
+    std::tie(cost.traffic, cost.gradients_sent) = counted->second;
+    config.traffic = cost.traffic;
     cost.tokens_per_second = step_time(config, parameters_).tokens_per_second;
     cost.band = throughput_band(config, hypothesis_);
-    config.traffic = forced_traffic_of(c);
+    config.traffic = forced_traffic(shape, c.ep, c.all_to_all);
     cost.forced_tokens_per_second = step_time(config, parameters_).tokens_per_second;
     return cost;
   }
@@ -162,19 +174,13 @@ class Costs {
     return topk;
   }
 
-  const RoutingTraffic& forced_traffic_of(const LiveCase& c) {
-    const auto [place, is_new] = forced_.try_emplace({c.ep, c.all_to_all});
-    if (is_new) place->second = forced_traffic(config_.shape, c.ep, c.all_to_all);
-    return place->second;
-  }
-
   const StepConfig& config_;
   Hypothesis hypothesis_;
   StepParameters parameters_;
   std::vector<double> load_;
   std::int64_t seed_;
   std::map<bool, Routing> by_load_;
-  std::map<std::pair<int, AllToAll>, RoutingTraffic> forced_;
+  std::map<std::tuple<int, bool, bool, AllToAll>, std::pair<RoutingTraffic, int>> counted_;  // of all payloads
 };
 
 }  // namespace

@@ -154,19 +154,33 @@ std::vector<double> positive(std::span<const double> load) {
   return weights;
 }
 
-// Systematic sampling (Madow 1949): walks `order`, adds up shares, and takes each expert at which the sum passes a
-// whole number plus a random start. The probability of each expert is exactly its share, and none is taken twice. If
-// rounding leaves one of the `count` places empty, the first expert of `order` that is not yet taken fills it.
-void take(std::span<const std::int32_t> order, std::span<const double> share, int count, double start,
-          std::int32_t* chosen) {
+void add_up(std::span<const std::int32_t> order, std::span<const double> share, std::span<double> sums) {
   double sum = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) sums[i] = sum += share[order[i]];
+}
+
+// Returns the index of the first sum above `value`, or their number. A search without branches, because no branch of it
+// could be predicted.
+std::size_t first_above(std::span<const double> sums, double value) {
+  std::size_t first = 0, count = sums.size();
+  for (; count > 1; count -= count / 2) first += (sums[first + count / 2 - 1] <= value) * (count / 2);
+  return first + (sums[first] <= value);
+}
+
+// Systematic sampling (Madow 1949): takes each expert of `order` at which the sum of shares along it passes a whole
+// number plus a random start. The probability of each expert is exactly its share, and none is taken twice. If rounding
+// leaves one of the `count` places empty, the first expert of `order` with a share that is not yet taken fills it.
+void take(std::span<const std::int32_t> order, std::span<const double> sums, int count, double start,
+          std::int32_t* chosen) {
   int n = 0;
-  for (const std::int32_t i : order) {
-    sum += share[i];
-    if (n < count && sum > n + start) chosen[n++] = i;
+  for (std::size_t next = 0; n < count; ++next) {
+    next = std::max(next, first_above(sums, n + start));
+    if (next == sums.size()) break;
+    chosen[n++] = order[next];
   }
-  for (auto i = order.begin(); n < count && i != order.end(); ++i) {
-    if (share[*i] > 0 && std::find(chosen, chosen + n, *i) == chosen + n) chosen[n++] = *i;
+  for (std::size_t i = 0; n < count && i < order.size(); ++i) {
+    const bool has_share = sums[i] > (i > 0 ? sums[i - 1] : 0);
+    if (has_share && std::find(chosen, chosen + n, order[i]) == chosen + n) chosen[n++] = order[i];
   }
 }
 
@@ -284,30 +298,44 @@ std::vector<std::int32_t> route_by_load(std::span<const double> load_E, std::int
   std::vector<std::int32_t> topk_TK(static_cast<std::size_t>(tokens) * top_k);
   RoutingDraws draws(seed, "load_routing");
   const std::vector<double> load = positive(load_E);
+  const bool grouped = limited_groups > 0;
   std::vector<std::vector<std::int32_t>> orders;
   std::vector<std::int32_t> order = first_ids(load.size());
   for (int i = 0; i < kOrders; ++i) {
     draws.shuffle(order);
     orders.push_back(order);
   }
-  const bool grouped = limited_groups > 0;
-  std::vector<double> group_share(grouped ? n_groups : 0);
+  std::vector<double> group_share(grouped ? n_groups : 0), sums(group_share.size());
   for (std::size_t e = 0; grouped && e < load.size(); ++e) group_share[e / (load.size() / n_groups)] += load[e];
   group_share = inclusion(std::move(group_share), limited_groups);
-  const std::vector<double> share_of_all = inclusion(load, top_k);
-  std::map<std::vector<std::int32_t>, std::vector<double>> share_by_groups;  // few groups, many tokens
-  std::vector<std::int32_t> groups = first_ids(group_share.size()), drawn(limited_groups);
+  // Tokens with the same groups, else those with the same order, take their experts one after another, because the
+  // shares of all of them do not fit in a cache.
+  struct Token {
+    std::int32_t* chosen;
+    int order;
+    double start;
+  };
+  std::map<std::vector<std::int32_t>, std::vector<Token>> tokens_of_key;
+  std::vector<std::int32_t> groups = first_ids(group_share.size()), key(grouped ? limited_groups : 1);
   for (auto at = topk_TK.begin(); at != topk_TK.end(); at += top_k) {
-    const std::vector<double>* share = &share_of_all;
     if (grouped) {
       draws.shuffle(groups);
-      take(groups, group_share, limited_groups, draws.uniform(), drawn.data());
-      const auto [found, is_new] = share_by_groups.try_emplace(drawn);
-      if (is_new) found->second = shares_in_groups(load, group_share, drawn, top_k);
-      share = &found->second;
+      add_up(groups, group_share, sums);
+      take(groups, sums, limited_groups, draws.uniform(), key.data());
     }
     const double start = draws.uniform();
-    take(orders[draws.below(kOrders)], *share, top_k, start, &*at);
+    const int drawn_order = draws.below(kOrders);
+    if (!grouped) key = {drawn_order};
+    tokens_of_key[key].push_back({&*at, drawn_order, start});
+  }
+  sums.resize(load.size());
+  std::vector<double> share = inclusion(load, top_k);
+  for (const auto& [key_of_tokens, tokens] : tokens_of_key) {
+    if (grouped) share = shares_in_groups(load, group_share, key_of_tokens, top_k);
+    for (const Token& token : tokens) {
+      if (grouped || &token == &tokens.front()) add_up(orders[token.order], share, sums);
+      take(orders[token.order], sums, top_k, token.start, token.chosen);
+    }
   }
   return topk_TK;
 }

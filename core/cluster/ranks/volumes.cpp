@@ -5,6 +5,7 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "core/frame/router_stats.h"
 
@@ -44,17 +45,17 @@ VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, cons
   volume.distinct_RR.resize(volume.copies_RR.size());
   volume.nodes_RN.resize(ranks * nodes);
 
+  // The last token (plus one) of each rank and node distinguishes a first copy from a repeated one without clearing
+  // anything between tokens.
+  struct Sent {
+    std::size_t last_token = 0;
+    std::uint32_t copies = 0, distinct = 0;
+  };
+  std::vector<Sent> to_rank(ranks), to_node(nodes);
   std::vector<std::uint32_t> node_of_rank(ranks);
   for (int r = 0; r < ranks; ++r) node_of_rank[r] = r / ranks_per_node;
-
-  // The last token (plus one) sent to each rank and node, which distinguishes a first copy from a repeated one without
-  // clearing anything between tokens.
-  std::vector<std::size_t> seen_rank(ranks), seen_node(nodes);
   std::size_t t = 0;
   for (std::size_t source = 0; source < static_cast<std::size_t>(ranks); ++source) {
-    std::uint32_t* copies = volume.copies_RR.data() + source * ranks;
-    std::uint32_t* distinct = volume.distinct_RR.data() + source * ranks;
-    std::uint32_t* to_nodes = volume.nodes_RN.data() + source * nodes;
     const std::size_t end = end_of_source(source, tokens, ranks);
     for (; t < end; ++t) {
       const std::int32_t* chosen = topk_TK.data() + t * top_k;
@@ -64,14 +65,19 @@ VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, cons
         assert(expert < n_experts);
         const std::int32_t rank = placement.replica_rank[next[expert]];
         if (++next[expert] == placement.first_replica[expert + 1]) next[expert] = placement.first_replica[expert];
-        const std::uint32_t node = node_of_rank[rank];
-        ++copies[rank];
-        distinct[rank] += seen_rank[rank] != t + 1;
-        seen_rank[rank] = t + 1;
-        to_nodes[node] += seen_node[node] != t + 1;
-        seen_node[node] = t + 1;
+        for (Sent* sent : {&to_rank[rank], &to_node[node_of_rank[rank]]}) {
+          ++sent->copies;
+          sent->distinct += sent->last_token != t + 1;
+          sent->last_token = t + 1;
+        }
       }
     }
+    for (std::size_t rank = 0; rank < to_rank.size(); ++rank) {
+      volume.copies_RR[source * ranks + rank] = std::exchange(to_rank[rank].copies, 0);
+      volume.distinct_RR[source * ranks + rank] = std::exchange(to_rank[rank].distinct, 0);
+    }
+    for (std::size_t node = 0; node < nodes; ++node)
+      volume.nodes_RN[source * nodes + node] = std::exchange(to_node[node].distinct, 0);
   }
   return volume;
 }
