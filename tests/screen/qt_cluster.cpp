@@ -101,13 +101,13 @@ class ClusterPanelsTest : public QObject {
     QCOMPARE(routing(), QString("forced balance"));
     none.setHistories({run_->history()});
     QCOMPARE(routing(), QString("this router"));
-    choose(&panel, "Routing", "uniform routing");
+    choose(&panel, "Routing", "forced balance");
     none.setHistories({});
     none.setHistories({run_->history()});
-    QCOMPARE(routing(), QString("uniform routing"));
+    QCOMPARE(routing(), QString("forced balance"));
     TimeOfAStepPanel next(selection_.get());
     next.restoreState(panel.saveState());
-    QCOMPARE(control<QComboBox>(&next, "Routing")->currentText(), QString("uniform routing"));
+    QCOMPARE(control<QComboBox>(&next, "Routing")->currentText(), QString("forced balance"));
   }
 
   // A table shows each number whole or in its short form, however narrow the panel is.
@@ -146,7 +146,7 @@ class ClusterPanelsTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(panel.answered() && !panel.property("busy").toBool(), kWaitMs);
     const auto experts = find_router(selection_->frame().get(), selection_->layer())->tokens_per_expert.size();
     const QString note = panel.findChild<FittedLabel*>()->text();
-    QVERIFY2(note.contains(QString(" (%1 experts stretched to 256)").arg(experts)), qPrintable(note));
+    QVERIFY2(note.contains(QString(" (%1 experts stretched to 256, in random order)").arg(experts)), qPrintable(note));
   }
 
   void impossibleQuestionsHaveAProblem() {
@@ -202,19 +202,20 @@ class ClusterPanelsTest : public QObject {
     const std::size_t first = 2 * (kLiveVariants + 1);  // row of the even load at EP 32
     QVERIFY(table.row(first)[7] == table_value(even.tokens_per_second));
     double lost = 0;
+    const auto rounded = [](double speed) { return 10 * std::round(speed / 10); };  // as shown
     for (std::size_t i = 0; i < kLiveVariants; ++i) {
       double seconds = 0;
       for (const auto& costs : of_layers) seconds += 1 / costs[i].tokens_per_second;
       const double speed = static_cast<double>(of_layers.size()) / seconds, shown_speed = rows.at(first + 1 + i, 7);
       QVERIFY2(std::abs(shown_speed / speed - 1) < 1e-6, qPrintable(QString("%1, %2").arg(shown_speed).arg(speed)));
-      if (i == 0) lost = 100 * (1 - speed / even.tokens_per_second);
+      if (i == 0) lost = 100 * (1 - rounded(speed) / rounded(even.tokens_per_second));
     }
     const QString headline = panel.headline().value(0);
     QCOMPARE(headline, QString("The imbalance of this run costs about %1 % of the throughput at EP 32 (modelled)")
                            .arg(std::round(lost)));
     const QString bound = QString("mean of %1 layers; %2 % if all had the load of layer ")
                               .arg(of_layers.size())
-                              .arg(std::round(100 * (1 - fullest / even.tokens_per_second)));
+                              .arg(std::round(100 * (1 - rounded(fullest) / rounded(even.tokens_per_second))));
     QVERIFY2(panel.about().value(0).startsWith(bound), qPrintable(panel.about().value(0)));
   }
 
@@ -250,7 +251,6 @@ class ClusterPanelsTest : public QObject {
     ThisImbalancePanel panel(&selection);
     show(&panel, {640, 360});
     QTRY_VERIFY_WITH_TIMEOUT(panel.findChild<FigureTable*>()->rowCount() > 0, kWaitMs);
-    QVERIFY2(panel.answerText().startsWith("Nothing with forced balance at EP 32"), qPrintable(panel.answerText()));
     QCOMPARE(panel.headline().value(0),
              QString("The imbalance of this run costs nothing with forced balance at EP 32 (modelled)"));
     TimeOfAStepPanel time(&selection);
@@ -366,9 +366,7 @@ class ClusterPanelsTest : public QObject {
     selection.setHistories({log});
     ExpertPlacementPanel panel(&selection);
     show(&panel, {900, 400});
-    for (const auto& [name, text] : {std::pair("EP 2", "EP 2: 1.50 \u00d7 the mean"),
-                                     {"EP 4", "EP 4: 2.00 \u00d7 the mean"},
-                                     {"EP 8", "EP 8: 3.00 \u00d7 the mean"}})
+    for (const auto& [name, text] : {std::pair("EP 2", "EP 2: 1.50"), {"EP 4", "EP 4: 2.00"}, {"EP 8", "EP 8: 3.00"}})
       QCOMPARE(button(&panel, name)->text(), QString::fromUtf8(text));
     QVERIFY(!button(&panel, "EP 16")->isVisible());  // EP 16 and more do not divide 8 experts
     button(&panel, "EP 2")->click();

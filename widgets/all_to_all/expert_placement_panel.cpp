@@ -3,6 +3,7 @@
 #include <QMouseEvent>
 #include <QPainter>
 #include <QScopedValueRollback>
+#include <QStandardItemModel>
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -225,9 +226,10 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
   addControl(new LayerCombo(selection, this));
   degrees_row_ = new QWidget(this);
   auto* degrees_layout = plainRow(degrees_row_, 0);
+  degrees_layout->addWidget(new QLabel("Fullest rank / mean "));
   for (const int degree : kDegrees)
     degrees_ << addSwitch(degrees_layout,
-                          "Fullest rank with the placement chosen below, if as many ranks share the experts",
+                          "Fullest rank / mean with the placement chosen below, if as many ranks share the experts",
                           [this, degree] {
                             assumed_ranks_ = degree;
                             strip_->markDirty();
@@ -249,7 +251,7 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
   planned_->setAccessibleName("Load for the balanced placement");
   planned_->setToolTip(
       "Load from which the balanced placement is planned. A training does not know the load of its next step\n"
-      "yet: it can plan every N steps from the load of the N steps before");
+      "yet: it can plan every N steps from the load of the N steps before, if the log has one there");
   connect(planned_, &QComboBox::activated, this, [this] { choose(Kind::balanced); });
   addControl(planned_);
   addBody(row, 0);
@@ -350,6 +352,7 @@ std::vector<std::uint64_t> ExpertPlacementPanel::plannedOf(const PlacementChoice
   std::vector<std::uint64_t> sum(n_experts);
   for (std::size_t i = 0; i < u.size(); ++i)
     if (u[i] > 0) sum[i % sum.size()] += std::llround(u[i] * mean);
+  if (std::ranges::count(sum, 0u) == n_experts) return {};  // a log may have no load in so few steps
   return sum;
 }
 
@@ -422,7 +425,7 @@ void ExpertPlacementPanel::nameDegrees(const PlacementChoice& choice, const Load
     QToolButton* button = degrees_[to_int(i)];
     const bool is_placed = !button->isHidden() && (choice.kind != Kind::by_hand || button->isChecked());
     const QString name = QString("EP %1").arg(kDegrees[i]);
-    button->setText(is_placed ? QString("%1: %2 \u00d7 the mean").arg(name, overloadText(choice, loads_E)) : name);
+    button->setText(is_placed ? QString("%1: %2").arg(name, overloadText(choice, loads_E)) : name);
   }
 }
 
@@ -443,6 +446,11 @@ void ExpertPlacementPanel::refill() {
   const auto counted = history->settings_at(frame_->step)->value(&ParallelConfig::placement).value_or(kCounted);
   tried_out_ = placement_choice_text(chosen) != counted;
   if (chosen.kind == Kind::balanced) planned_->setCurrentIndex(std::max(planned_->findData(chosen.replan_every), 0));
+  auto* plans = qobject_cast<QStandardItemModel*>(planned_->model());
+  for (int i = 1; i < planned_->count() && !live_; ++i) {
+    const PlacementChoice plan{Kind::balanced, {}, planned_->itemData(i).toInt()};
+    plans->item(i)->setEnabled(!plannedOf(plan, frame_->step, to_int(loads.size())).empty());
+  }
   const QStringList names = placementNames();
   const std::vector<std::uint64_t> other = otherLoad();
   if (is_rank_count_assumed_) nameDegrees(chosen, {loads, other});

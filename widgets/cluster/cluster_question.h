@@ -11,11 +11,11 @@
 
 namespace moescope {
 
-enum class AskedRouting { forced, uniform, grouped, zipf, live };
-enum class AskedPlacement { contiguous, random, balanced };
+enum class AskedRouting { forced, live };
+enum class AskedPlacement { contiguous, balanced };
 
 struct ClusterQuestion {
-  std::string model = "671B", hardware = "b200";
+  std::string hardware = "b200";
   bool mxfp8 = true;
   AllToAll all_to_all = AllToAll::deep_ep;
   Payload payload = Payload::bf16;
@@ -36,8 +36,7 @@ struct ClusterAnswer {
   std::int64_t tokens = 0;
 };
 
-// Nodes have eight GPUs. 671B runs as published on 256 GPUs (TP 2, PP 2), other models run on 256 GPUs without TP or
-// PP.
+// DeepSeek-V3 671B as in the published runs on 256 GPUs in nodes of eight.
 ClusterAnswer answer(const ClusterQuestion& question);
 
 }  // namespace moescope

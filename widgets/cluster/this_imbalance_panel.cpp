@@ -37,10 +37,18 @@ constexpr TableRow kVariantRows[] = {
     {"+ MXFP8 tokens", "rows of E4M3 with E8M0 scales in the dispatch; their error is not counted"},
     {"+ all three", "node-limited, replicas and MXFP8 tokens"}};
 
-// Two significant digits: the model is not more exact.
-QString speedText(double tokens_per_second) {
+// Two significant digits: the model is not more exact. Shares are those of the shown speeds.
+double shownSpeed(double tokens_per_second) {
   const double unit = std::pow(10, std::floor(std::log10(tokens_per_second)) - 1);
-  return formatCount(unit * std::round(tokens_per_second / unit));
+  return unit * std::round(tokens_per_second / unit);
+}
+
+QString speedText(double tokens_per_second) {
+  return formatCount(shownSpeed(tokens_per_second));
+}
+
+double changeOf(const LiveCost& cost, const LiveCost& even) {
+  return shownSpeed(cost.tokens_per_second) / shownSpeed(even.tokens_per_second) - 1;
 }
 
 std::size_t answeredDegree(const std::vector<LiveCost>& even) {
@@ -55,13 +63,11 @@ QString perCent(double share) {
 
 ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
     : Panel(selection, "Cost of this imbalance", Provenance::modelled, parent) {
-  showAnswers();
   note_ = new FittedLabel(this);
   note_->setRole(QPalette::PlaceholderText);
-  const QString brackets = "In brackets: change against a balanced router. ",
-                uncounted = "Not counted: memory and gradient sums of replicas";
-  note_->setTexts(
-      {brackets + "MXFP8 experts, DeepEP. " + uncounted + ", error of MXFP8 tokens", brackets + uncounted, uncounted});
+  const QString percent = "In percent: change against a balanced router",
+                uncounted = ". Replicas by this step's load; not counted: their memory and gradient sums";
+  note_->setTexts({percent + uncounted + ", error of MXFP8 tokens", percent + uncounted, percent});
   followFont(note_, [this] { note_->setFont(typeFont(Type::caption)); });
   addBody(note_, 0);
   notice_ = new QLabel(this);
@@ -149,15 +155,14 @@ ThisImbalancePanel::Costs ThisImbalancePanel::compute(const Question& question, 
   std::vector<LiveCase> plain_cases;
   for (std::size_t i = 0; i < cases.size(); i += kVariants) plain_cases.push_back(cases[i]);
   static const std::vector<LiveCost> even = live_costs(config, Hypothesis::h2, {}, plain_cases);
-  Costs costs{even, {}, 0};
+  Costs costs{even, {}, {}};
   for (const Asked& run : question) {
     std::vector<std::vector<LiveCost>> of_layers;
     for (const auto& load : run.by_layer) {
       if (stopped.stop_requested()) return costs;
       of_layers.push_back(live_costs(config, Hypothesis::h2, load, costs.runs.empty() ? cases : plain_cases));
     }
-    if (costs.runs.empty())
-      costs.fullest_tokens_per_second = of_layers.back()[answeredDegree(costs.even) * kVariants].tokens_per_second;
+    if (costs.runs.empty()) costs.fullest = of_layers.back()[answeredDegree(costs.even) * kVariants];
     costs.runs.push_back(mean_costs(of_layers));
   }
   return costs;
@@ -182,7 +187,7 @@ const LiveCost& ThisImbalancePanel::cost(std::size_t run, std::size_t degree, st
 
 QString ThisImbalancePanel::lostText(std::size_t run) const {
   const std::size_t degree = answeredDegree(costs_.even);
-  const double lost = 1 - cost(run, degree).tokens_per_second / costs_.even[degree].tokens_per_second;
+  const double lost = -changeOf(cost(run, degree), costs_.even[degree]);
   if (shown_[run].is_forced) return "nothing with forced balance";
   return lost < kMinNamedShare ? QString("almost nothing") : QString("about %1 of the throughput").arg(perCent(lost));
 }
@@ -195,7 +200,7 @@ void ThisImbalancePanel::addRow(const QString& name, const char* tip, const std:
     const LiveCost* first = &cost(0, degree);
     const LiveCost* best = std::ranges::max_element(first, first + kVariants, {}, &LiveCost::tokens_per_second);
     const QString speed = speedText(costs[degree]->tokens_per_second);
-    const double change = costs[degree]->tokens_per_second / costs_.even[degree].tokens_per_second - 1;
+    const double change = changeOf(*costs[degree], costs_.even[degree]);
     QString share("0 %");
     if (std::abs(change) >= 0.005) share = QString(change > 0 ? "+" : "") + withMinus(perCent(change));
     QStringList forms{speed};
@@ -241,21 +246,8 @@ QStringList ThisImbalancePanel::layersText() const {
   if (run.layers == 1) return {QString("layer %1").arg(run.fullest)};
   const QString sampled = run.layers > run.by_layer.size() ? QString("%1 of ").arg(run.by_layer.size()) : QString();
   const QString mean = QString("mean of %1%2 layers").arg(sampled).arg(run.layers);
-  const double upper_bound =
-      1 - costs_.fullest_tokens_per_second / costs_.even[answeredDegree(costs_.even)].tokens_per_second;
+  const double upper_bound = -changeOf(costs_.fullest, costs_.even[answeredDegree(costs_.even)]);
   return {mean + QString("; %1 if all had the load of layer %2").arg(perCent(upper_bound)).arg(run.fullest), mean};
-}
-
-Panel::Answer ThisImbalancePanel::answer() const {
-  if (costs_.even.empty() || !notice_->text().isEmpty()) return {};
-  const std::size_t degree = answeredDegree(costs_.even);
-  QString share = lostText(0) + QString(" at EP %1").arg(kAnsweredEp);
-  share[0] = share[0].toUpper();
-  const QString speeds =
-      share + QString(": %1 tokens/s per GPU, with a balanced router %2")
-                  .arg(speedText(cost(0, degree).tokens_per_second), speedText(costs_.even[degree].tokens_per_second));
-  const double all = cost(0, degree, kVariants - 1).tokens_per_second;
-  return {{}, {speeds + QString(", with all three remedies %1").arg(speedText(all)), speeds, share}};
 }
 
 QStringList ThisImbalancePanel::headline() const {

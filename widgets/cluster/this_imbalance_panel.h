@@ -30,7 +30,6 @@ class ThisImbalancePanel : public Panel {
 
  protected:
   QString status() const override;
-  Answer answer() const override;
   void showEvent(QShowEvent* event) override;
 
  private:
@@ -52,7 +51,7 @@ class ThisImbalancePanel : public Panel {
   struct Costs {
     std::vector<LiveCost> even;               // of a balanced router, one for each EP degree
     std::vector<std::vector<LiveCost>> runs;  // one for each EP degree; of the selected run kVariants
-    double fullest_tokens_per_second = 0;     // of the selected run, if all layers had the load of its fullest
+    LiveCost fullest;  // of the selected run at kAnsweredEp, if all layers had the load of its fullest
   };
   static Costs compute(const Question& question, const std::stop_token& stopped);
   void show(Costs costs, const Question& question);

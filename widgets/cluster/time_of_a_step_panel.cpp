@@ -63,7 +63,7 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
   buildViews();
   followRun();
   chosen();
-  for (QComboBox* box : {view_, model_, hardware_, recipe_, way_, payload_, ep_, placement_})
+  for (QComboBox* box : {view_, hardware_, recipe_, way_, payload_, ep_, placement_})
     keepState(box->accessibleName(), box);
   keepState(
       "routing", [this] { return routing_is_chosen_ ? QVariant(routing_->currentIndex()) : QVariant(); },
@@ -112,23 +112,20 @@ QComboBox* TimeOfAStepPanel::addChoice(QLayout* row, const QString& name, const 
 void TimeOfAStepPanel::buildChoices() {
   auto* fields = new QWidget(this);
   auto* row = new FlowRow(fields);
-  const QStringList models{"DeepSeek-V2-Lite 16B", "DeepSeek-V2 236B", "DeepSeek-V3 671B"};  // names of shapes last
   QStringList profiles;
   for (const HardwareProfile& profile : hardware_profiles()) profiles << QString::fromStdString(profile.name) + " GPUs";
-  model_ = addChoice(row, "Model", models, "published shape, on 256 GPUs");
   hardware_ = addChoice(row, "GPU", profiles, "hardware profile (assets/hardware)");
   recipe_ =
       addChoice(row, "Experts", {"BF16 experts", "MXFP8 experts"}, "format of the grouped GEMMs of the routed experts");
   way_ = addChoice(row, "All-to-all", {"standard all-to-all", "DeepEP all-to-all"}, "kind of all-to-all");
   payload_ = addChoice(row, "Token format", {"BF16 tokens", "FP8 tokens", "MXFP8 tokens"},
                        "format of the rows in the all-to-all");
-  ep_ = addChoice(row, "EP degree", {"EP 8", "EP 16", "EP 32", "EP 64", "EP 128", "EP 256"},
+  ep_ = addChoice(row, "EP degree", {"EP 8", "EP 16", "EP 32", "EP 64", "EP 128"},
                   "expert-parallel ranks, in nodes of 8");
   buildRouting(row);
   addBody(fields, 0);
   // All other choices begin with their first item.
   const ClusterQuestion usual;
-  model_->setCurrentIndex(to_int(models.size()) - 1);
   hardware_->setCurrentText(QString::fromStdString(usual.hardware).toUpper() + " GPUs");
   recipe_->setCurrentIndex(usual.mxfp8);
   way_->setCurrentIndex(static_cast<int>(usual.all_to_all));
@@ -136,16 +133,12 @@ void TimeOfAStepPanel::buildChoices() {
 }
 
 void TimeOfAStepPanel::buildRouting(QLayout* row) {
-  routing_ = addChoice(row, "Routing",
-                       {"forced balance", "uniform routing", "grouped routing", "Zipf 0.6 routing", "this router"},
+  routing_ = addChoice(row, "Routing", {"forced balance", "this router"},
                        "which experts tokens choose\n"
                        "forced balance: round-robin, the baseline of the published runs\n"
-                       "uniform: all experts equally likely\n"
-                       "grouped: 4 of 8 groups\n"
-                       "Zipf: experts of unequal popularity\n"
                        "this router: the load of the chosen layer and step, stretched to the model's experts");
   connect(routing_, &QComboBox::activated, this, [this] { routing_is_chosen_ = true; });
-  placement_ = addChoice(row, "Placement", {"experts in order", "experts at random", "experts balanced"},
+  placement_ = addChoice(row, "Placement", {"experts in order", "experts balanced"},
                          "which expert is on which rank\n"
                          "balanced: the experts with the highest load get replicas in one more slot per rank, then all "
                          "experts are packed");
@@ -164,7 +157,6 @@ void TimeOfAStepPanel::followRun() {
 
 ClusterQuestion TimeOfAStepPanel::question() const {
   ClusterQuestion q;
-  q.model = model_->currentText().section(QLatin1Char(' '), -1).toStdString();
   q.hardware = hardware_->currentText().section(QLatin1Char(' '), 0, 0).toStdString();
   q.mxfp8 = recipe_->currentIndex() == 1;
   q.all_to_all = static_cast<AllToAll>(way_->currentIndex());
@@ -241,9 +233,10 @@ std::vector<BandBars::Row> TimeOfAStepPanel::barRows() const {
 QStringList TimeOfAStepPanel::noteForms() const {
   if (!answer_ || !answer_->problem.empty()) return {};
   const std::size_t run_experts = question_->live_load.size(), experts = answer_->config.shape.n_experts;
-  const QString stretched = run_experts > 0 && run_experts != experts
-                                ? QString(" (%1 experts stretched to %2)").arg(run_experts).arg(experts)
-                                : QString();
+  const QString stretched =
+      run_experts > 0 && run_experts != experts
+          ? QString(" (%1 experts stretched to %2, in random order)").arg(run_experts).arg(experts)
+          : QString();
   const QString fullest = QString("Fullest rank %1 \u00d7 the mean")
                               .arg(formatValue(answer_->config.traffic.expert_rows_max_over_mean, 3)) +
                           stretched;
@@ -264,20 +257,20 @@ Panel::Answer TimeOfAStepPanel::answer() const {
   const QString length = QString("%1 s for %2 M tokens on %3 GPUs")
                              .arg(formatValue(tokens / (speed_per_gpu * config.gpus), 3), formatValue(tokens / 1e6, 3))
                              .arg(config.gpus);
-  const QString speed = length + QString(": %1 tokens/s per GPU").arg(formatCount(std::round(speed_per_gpu)));
+  const QString per_gpu = QString("%1 tokens/s per GPU").arg(formatCount(std::round(speed_per_gpu)));
+  const QString speed = length + ": " + per_gpu;
   const QString band =
       speed + QString(", between %1 and %2")
                   .arg(formatCount(std::round(answer_->band.low)), formatCount(std::round(answer_->band.high)));
-  return {question, {band, speed, length}};
+  if (question_->routing != AskedRouting::live) return {question, {band, speed, length}};
+  const QString load = QString(" with the load of layer %1 in all layers").arg(selection_->layer());
+  return {question, {band + load, speed + load, per_gpu + load}};
 }
 
 QString TimeOfAStepPanel::status() const {
   if (routing_->currentIndex() != static_cast<int>(AskedRouting::live)) return {};
   const auto frame = selection_->frame();
-  return frame ? QString("all layers with the load of layer %1, %2")
-                     .arg(selection_->layer())
-                     .arg(timeStatus(frame->step, true))
-               : QString();
+  return frame ? QString("layer %1, %2").arg(selection_->layer()).arg(timeStatus(frame->step, true)) : QString();
 }
 
 ValueTable TimeOfAStepPanel::table() const {

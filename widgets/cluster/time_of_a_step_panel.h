@@ -54,7 +54,7 @@ class TimeOfAStepPanel : public Panel {
   LayerLanes* lanes_;
   QAction* export_;
   FittedLabel* note_ = nullptr;  // nullptr while the panel is being built
-  QComboBox *view_, *model_, *hardware_, *recipe_, *way_, *payload_, *ep_, *routing_, *placement_;
+  QComboBox *view_, *hardware_, *recipe_, *way_, *payload_, *ep_, *routing_, *placement_;
   bool routing_is_chosen_ = false;  // by the user
   std::optional<ClusterQuestion> question_;
   const History* run_ = nullptr;  // of question_; only compared, never dereferenced

@@ -3,6 +3,7 @@
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
@@ -44,12 +45,15 @@ void GapPlot::setSeries(std::vector<GapSeries> series, const Ground& ground, Gap
   for (GapSeries& curve : series_) {
     const std::vector<std::int64_t> edges = selection_->edgesOf(*curve.track->a(), slice_edges(range(), bins()));
     if (drawn != Gaps::smoothed) curve.raw = curve.track->series(edges);
-    if (drawn != Gaps::each_step) {
-      curve.values = curve.track->smoothed(edges);
-      continue;
+    if (drawn != Gaps::each_step) curve.values = curve.track->smoothed(edges);
+    for (const PyramidBin& bin : drawn == Gaps::each_step ? std::exchange(curve.raw, {}) : std::vector<PyramidBin>())
+      curve.values.push_back(bin.finite > 0 ? bin.mean() : kNoValue);
+    // Losses on different text have no gap.
+    for (std::size_t bin = 0; bin < curve.values.size() && ground.other_text_from >= 0; ++bin) {
+      if (centreOf(bin, curve.values.size()) < static_cast<double>(ground.other_text_from)) continue;
+      curve.values[bin] = kNoValue;
+      if (bin < curve.raw.size()) curve.raw[bin] = {};
     }
-    for (const PyramidBin& bin : curve.raw) curve.values.push_back(bin.finite > 0 ? bin.mean() : kNoValue);
-    curve.raw.clear();
   }
   chooseValueRange();
 }
@@ -284,6 +288,7 @@ QStringList GapPlot::readoutAt(QPoint position) const {
   if (series_.empty() || range().empty()) return {};
   const std::int64_t step = stepAt(position.x());
   QStringList lines{stepText(step)};
+  if (ground_.other_text_from >= 0 && step >= ground_.other_text_from) return lines << "different text: no gap";
   for (const GapSeries& curve : series_) {
     QString line = QString("%1 %2: gap %3").arg(curve.letter, curve.name, signedGap(newestAt(curve.values, step)));
     if (drawn_ != Gaps::each_step) line += QString(", smoothed");

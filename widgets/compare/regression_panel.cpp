@@ -6,11 +6,9 @@
 #include <numeric>
 
 #include "widgets/look/counted_text.h"
-#include "widgets/look/layouts.h"
 #include "widgets/look/setting_labels.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/panel/explain_card.h"
 #include "widgets/panel/whole_rows.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/matrix_plot.h"
@@ -55,15 +53,8 @@ RegressionPanel::RegressionPanel(Selection* selection, const JudgedRuns* runs, Q
   connect(figures_, &FigureTable::cellClicked, this, &RegressionPanel::showFigure);
   settings_ = new FittedLabel(this);
   settings_->setObjectName("settings_that_differ");
-  list_ = makeToggle("List", "Lists the settings that differ, with their values");
-  list_->setCheckable(false);
-  connect(list_, &QToolButton::clicked, this, &RegressionPanel::listSettings);
-  auto* below = new QWidget(this);
-  auto* row = plainRow(below, kSpace8);
-  row->addWidget(settings_, 1);
-  row->addWidget(list_);
   addBody(new WholeRows(figures_));
-  addBody(below, 0);
+  addBody(settings_, 0);
   connect(runs_, &JudgedRuns::changed, this, &RegressionPanel::judge);
   for (auto signal : {&Selection::dataChanged, &Selection::focusChanged})
     connect(selection_, signal, this, &RegressionPanel::judge);
@@ -265,21 +256,12 @@ void RegressionPanel::show(GateReport report) {
   settings_->setTexts({head + (settings.isEmpty() ? "" : ": ") + settings.join(QStringLiteral("; ")),
                        head + ": " + names.join(QStringLiteral(", ")), head});
   settings_->setToolTip(keys.join('\n'));
-  list_->setVisible(!settings.isEmpty());
   constexpr std::array kSigns = {Sign::good, Sign::bad, Sign::attention, Sign::good, Sign::good};  // by GateVerdict
   const Sign sign = kSigns[static_cast<std::size_t>(report_.verdict)];
   emit judged(judgedRun(), report_.verdict == GateVerdict::too_early ? QString() : word(), sign,
               placeForms().front() +
                   (names.isEmpty() || names.size() > 2 ? QString() : "; other settings: " + names.join(", ")));
   update();
-}
-
-void RegressionPanel::listSettings() {
-  QString rows;
-  for (const GateSetting& setting : report_.settings)
-    rows += QString("<li>%1</li>").arg(settingText(setting).toHtmlEscaped());
-  ExplainCard::open(window(), list_->mapToGlobal(QPoint(0, list_->height())), "Settings that differ",
-                    [rows] { return QString("<ul>%1</ul>").arg(rows); });
 }
 
 QString RegressionPanel::word() const {
@@ -295,9 +277,10 @@ QStringList RegressionPanel::placeForms() const {
   const QString step = QString(" since step %1").arg(formatCount(exit.apart_since)),
                 figures = countedText(better, "figure");
   if (is_led_by_better) {
-    const QString undirected = QString("; %1 without a better side").arg(std::ssize(report_.exits) - better);
-    return {QString(": %1 better, first %2,").arg(figures, figureName(exit)) + step + undirected,
-            QString(": %1 better").arg(figures) + step + undirected, QString(": %1 better").arg(figures)};
+    const QString side = QString(": %1 better, none worse").arg(figures),
+                  undirected = QString("; %1 without a better side").arg(std::ssize(report_.exits) - better);
+    return {side + ", the first" + step + ": " + figureName(exit) + undirected,
+            side + ", the first" + step + undirected, side};
   }
   const QString place = step + QStringLiteral(": ") + figureName(exit);
   if (report_.verdict == GateVerdict::better || better == 0) return {place};

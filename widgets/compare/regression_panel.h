@@ -48,7 +48,6 @@ class RegressionPanel : public Panel {
   std::vector<HistoryPtr> otherRuns() const;
   QString othersText(const QString& several) const;       // letter of the only other run, else `several`
   QString settingText(const GateSetting& setting) const;  // "lr: 1 (A: 2)"
-  void listSettings();
   bool leavesLossOpen() const;
   QString word() const;  // "Regressed"
   // What follows the word: " since step 8: MaxVio (batch), layer 7", or ": 60 figures in the band", from long to short.
@@ -70,7 +69,6 @@ class RegressionPanel : public Panel {
   TimeHeatMap* map_;
   FigureTable* figures_;
   FittedLabel* settings_;
-  QToolButton* list_;
   LatestWorker worker_;
 };
 

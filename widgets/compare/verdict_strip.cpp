@@ -146,14 +146,6 @@ QString VerdictStrip::runsOf(const Settlement& found) const {
   return listed(letters);
 }
 
-// For checkpoints on the same texts: the gap with its interval over these texts.
-QStringList VerdictStrip::textForms(const Conclusion& c) const {
-  if (is_missing(c.gap)) return {"One batch of text gives no interval"};
-  const QString gap = QString("Loss gap %1 nats/token").arg(gapText(c));
-  const QString target = QString("%1, target ±%2").arg(gap, inPrint(QString::number(c.matters, 'g', 2)));
-  return {QString("%1; 95 % interval over the batches of text").arg(target), target, gap};
-}
-
 // For runs that read different text from a step on.
 QStringList VerdictStrip::otherTextForms(const Conclusion& c) const {
   const QString step = formatCount(c.other_text_from);
@@ -171,7 +163,7 @@ QStringList VerdictStrip::otherTextForms(const Conclusion& c) const {
 QStringList VerdictStrip::undetectedForms() const {
   for (const int place : judged_->candidates()) {
     const Conclusion& c = judged_->conclusion(place);
-    if (onTheSameTexts(*selection_)) return textForms(c);
+    if (onTheSameTexts(*selection_)) return {is_missing(c.gap) ? "One batch of text gives no interval" : ""};
     if (c.other_text_from >= 0) return otherTextForms(c);
     if (c.verdict == Verdict::unclear) return {QString::fromStdString(verdict_reasons(c).front())};
   }

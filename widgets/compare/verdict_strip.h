@@ -57,7 +57,6 @@ class VerdictStrip : public QWidget {
   };
   std::vector<Item> healthItems() const;
   void fillSettlement();
-  QStringList textForms(const Conclusion& c) const;
   QStringList otherTextForms(const Conclusion& c) const;
   QStringList undetectedForms() const;
   QStringList settlementForms(const Settlement& found) const;

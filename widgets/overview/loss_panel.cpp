@@ -118,8 +118,11 @@ namespace {
 
 // Returns the forms of the answer, from long to short.
 QStringList answersOf(const LossTrend& trend) {
-  const QString newest = QString("%1 (median of %2 steps)").arg(formatValue(trend.newest_loss, 3)).arg(kTrendNow),
-                change = formatValue(trend.change, 2), steps = formatCount(trend.span);
+  const QString newest = QString("%1 (median of %2 losses)").arg(formatValue(trend.newest_loss, 3)).arg(kTrendNow),
+                change = formatValue(trend.change, 2),
+                medians = QString(" (medians of %1 losses, %2 steps apart)").arg(trend.window).arg(trend.span);
+  const bool is_falling = trend.direction == LossTrend::falling;
+  const QString verdict = is_falling ? "Yes: " : "No: ", moved = (is_falling ? "down " : "up ") + change;
   switch (trend.direction) {
     case LossTrend::too_early:
       return {QString("Too early to tell: %1 of %2 steps").arg(trend.steps).arg(kTrendLeastSteps), "Too early to tell"};
@@ -131,15 +134,13 @@ QStringList answersOf(const LossTrend& trend) {
     case LossTrend::lost:
       return {"No: the loss is NaN or infinite", "No: NaN or Inf"};
     case LossTrend::falling:
-      return {QString("Yes: %1, down %2 in the last %3 steps").arg(newest, change, steps),
-              QString("Yes: down %1 in the last %2 steps").arg(change, steps), QString("Yes: down %1").arg(change)};
     case LossTrend::rising:
-      return {QString("No: %1, up %2 in the last %3 steps").arg(newest, change, steps),
-              QString("No: up %1 in the last %2 steps").arg(change, steps), QString("No: up %1").arg(change)};
+      return {verdict + newest + ", " + moved + medians, verdict + moved + medians, verdict + moved + " by medians",
+              verdict + moved};
     case LossTrend::flat:
       break;
   }
-  return {QString("Not measurably: %1, changed by less than %2 in the last %3 steps").arg(newest, change, steps),
+  return {QString("Not measurably: %1, changed by less than %2").arg(newest, change) + medians,
           QString("Not measurably: by less than %1").arg(change)};
 }
 

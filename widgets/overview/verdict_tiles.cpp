@@ -298,26 +298,6 @@ TileContent VerdictTiles::entropyContent(const RouterWindow& window, const Histo
           .chance = 1};
 }
 
-// Returns what else is known about experts without a token if none lacks tokens over the window: in the newest load
-// alone, and over the steps together for which the run counts dead experts.
-QStringList VerdictTiles::outsideWindow(const History& history, int experts) const {
-  const auto newest = history.frame_at(step());
-  std::int64_t silent = 0;
-  for (const RouterFrame& router : newest ? newest->routers : std::vector<RouterFrame>{})
-    silent += std::ranges::count(router.tokens_per_expert, 0u);
-  if (silent > 0) {
-    const QString none = QString(silent == 1 ? "%1 gets none" : "%1 get none").arg(formatCount(silent));
-    return {none + QString(" at %1").arg(selection_->rangeText({newest->step, newest->step})), none};
-  }
-  const float share = history.value_at(Metric::dead_fraction, kWholeRun, step());
-  if (is_missing(share)) return {"none"};
-  const QString together = QString("over %1").arg(selection_->stepCount(history.info().window));
-  if (share > 0) return {QString("%1 get none %2").arg(formatCount(std::round(share * experts)), together), "none"};
-  const std::int64_t last = last_step_at_least(history, Metric::dead_fraction, kWholeRun, 1e-6f);
-  if (last < 0) return {QString("none %1 so far").arg(together), "none"};
-  return {QString("none %1 since %2").arg(together, selection_->rangeText({last + 1, last + 1})), "none"};
-}
-
 // Experts that get almost no tokens, which the number of unused experts does not show; findings are of the newest
 // steps.
 std::ptrdiff_t VerdictTiles::starvedExperts(const RouterWindow& window) const {
@@ -347,7 +327,7 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
                     << QString("%1 starved").arg(formatCount(starved));
     if (silent == 0) content.context.removeFirst();
   } else if (silent == 0)
-    content.context = outsideWindow(history, experts);
+    content.context << "none";
   else
     content.context << (layers == 1 ? QString("in layer %1").arg(silent_layer->layer)
                                     : QString("in %1 layers, most in layer %2").arg(layers).arg(silent_layer->layer))

@@ -74,7 +74,6 @@ class VerdictTiles : public QWidget {
   void place();
   TileContent worstContent(Which tile, const RouterWindow& window, const History& history);  // overload or spread
   TileContent entropyContent(const RouterWindow& window, const History& history);
-  QStringList outsideWindow(const History& history, int experts) const;
   std::ptrdiff_t starvedExperts(const RouterWindow& window) const;
   TileContent deadContent(const RouterWindow& window, const History& history) const;
   std::vector<double> curveOf(Which tile, const History& history, int layer, double LayerWindow::*figure);

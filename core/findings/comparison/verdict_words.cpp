@@ -140,7 +140,7 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
   switch (c.verdict) {
     case Verdict::too_short:
       if (!other.empty())
-        return {fmt::format("{}; a verdict needs {} before", other, counted(kMinSteps, "step", "steps")), other};
+        return {fmt::format("{}; a verdict needs {} logged steps before it", other, kMinSteps), other};
       if (c.missing_steps == 0) return {"too few values of the loss", "too few values"};
       return {"verdict in " + missing_steps};
     case Verdict::lost: {

@@ -103,7 +103,7 @@ LossTrend loss_trend(const History& history, std::int64_t step) {
   const auto have = std::ssize(losses);
   if (have < kTrendLeastSteps) return trend;
   const std::int64_t distance = have >= kTrendSpan + kTrendWindow ? kTrendSpan : have / 2;
-  const std::size_t window = std::min(kTrendWindow, have - distance);
+  const std::size_t window = trend.window = std::min(kTrendWindow, have - distance);
   trend.span = losses.back().step - losses[losses.size() - 1 - distance].step;
   const std::span<const StepLoss> all(losses);
   const TypicalLoss latest = typical(all.last(window));
