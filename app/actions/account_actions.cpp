@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "app/actions/account_window.h"
+#include "app/actions/close_question.h"
 #include "app/bars/status_line.h"
 #include "app/session/run_session.h"
 #include "core/numerics/index.h"
@@ -68,8 +69,10 @@ void AccountActions::show(std::vector<ImportAccount> accounts, const StatedLogs&
   if (!window_) {
     window_ = new AccountWindow(selection_, messages_->window());
     connect(window_, &AccountWindow::refused, messages_, &Messages::warn);
-    connect(window_, &AccountWindow::stated, this,
-            [this](const StatedLogs& logs) { session_->openStated(paths_, logs); });
+    connect(window_, &AccountWindow::stated, this, [this](const StatedLogs& logs) {
+      askToCloseTraining(*session_, *selection_, messages_->window(),
+                         [this, logs] { session_->openStated(paths_, logs); });
+    });
   }
   window_->showAccounts(std::move(accounts), stated);
   window_->show();

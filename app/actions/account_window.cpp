@@ -14,6 +14,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "app/look/dialog_parts.h"
 #include "core/logs/tag_map.h"
@@ -182,6 +183,10 @@ void AccountWindow::showAccounts(std::vector<ImportAccount> accounts, const Stat
     kept_file_->clear();
     staged_.clear();
   }
+  std::erase_if(staged_, [&stated](const auto& choice) {  // that was applied
+    const auto log = stated.find(choice.first.first);
+    return log != stated.end() && log->second.rules.find(choice.second) != std::string::npos;
+  });
   accounts_ = std::move(accounts);
   stated_ = stated;
   int chosen = unchanged ? logs_->currentIndex() : 0;
@@ -211,7 +216,8 @@ void AccountWindow::showAccount(const std::string& name) {
   if (accounts_.size() == selection_->histories().size()) selection_->setRun(logs_->currentIndex());
   summary_->setText(summaryText(*shown));
   confirm_->setVisible(!shown->confirming_rules().empty());
-  preview_->setVisible(selection_->history() && selection_->history()->info().n_experts > 0);
+  // A log from which no run could be read leaves another run open.
+  preview_->setVisible(shown->refusal.empty() && selection_->history() && selection_->history()->info().n_experts > 0);
   table_->showAccount(*shown);
   if (!table_->choose(name)) editor_->clear();
   const auto numbers = shown->numbers();
@@ -245,9 +251,7 @@ void AccountWindow::stageChoice() {
 }
 
 void AccountWindow::state(const std::string& rule) {
-  const StatedLogs logs = withRule(rule);
-  staged_.clear();
-  emit stated(logs);
+  emit stated(withRule(rule));
 }
 
 StatedLogs AccountWindow::withRule(const std::string& rule) const {
@@ -413,6 +417,12 @@ std::pair<int, int> placeOf(const std::string& means) {
   return {to_int(meanings().size()), 0};
 }
 
+// Value of `means` of names that are loads: counts are whole, and shares at most 1.
+const char* loadMeans(const AccountRow& row) {
+  if (row.highest <= 1) return "load_share";
+  return row.highest > std::floor(row.highest) ? "utilization" : "tokens_per_expert";
+}
+
 // Units of a meaning that is offered; empty for the row's present meaning if it is not offered.
 const std::vector<ValueUnit>& unitsOf(int meaning) {
   static const std::vector<ValueUnit> none;
@@ -461,6 +471,7 @@ void MeaningEditor::clear() {
 void MeaningEditor::edit(const AccountRow& row) {
   const QSignalBlocker quiet(this);
   name_ = row.name;
+  likely_ = row.means.empty() ? loadMeans(row) : row.means;
   read_as_ = row.is_shown ? row.means : std::string();
   setEnabled(true);
   title_->setText(QString::fromStdString(row.name));
@@ -468,11 +479,10 @@ void MeaningEditor::edit(const AccountRow& row) {
   showNumbers();
   means_->clear();
   for (const NameMeaning& meaning : meanings()) means_->addItem(meaning.text);
-  const auto [meaning, unit] = placeOf(read_as_);
+  const int meaning = placeOf(read_as_).first;
   if (meaning == means_->count())
     means_->addItem(row.is_shown ? "as read: " + QString::fromStdString(row.meaning) : QString("not used"));
   means_->setCurrentIndex(meaning);
-  if (QAbstractButton* button = unit_->button(unit); button && unit > 0) button->setChecked(true);
   read_as_rule_ = rule();
   QStringList evidence{QString("Values: %1").arg(QString::fromStdString(range_text(row)))};
   if (!row.reason.empty()) evidence << QString::fromStdString(row.reason);
@@ -500,6 +510,9 @@ void MeaningEditor::showUnits() {
   clearLayout(units_);
   const std::vector<ValueUnit>& units = unitsOf(means_->currentIndex());
   const bool in_bits = name_.find("bits") != std::string::npos && !units.empty() && units.back().scale == kNatsOfBit;
+  const auto [likely_meaning, likely_unit] = placeOf(likely_);
+  int unit = in_bits ? 1 : 0;
+  if (!in_bits && likely_meaning == means_->currentIndex()) unit = likely_unit;
   if (units.size() > 1) units_->addWidget(new QLabel("Values are"));
   for (std::size_t i = 0; i < units.size(); ++i) {
     auto* button = new QRadioButton(units[i].text);
@@ -507,7 +520,7 @@ void MeaningEditor::showUnits() {
     unit_->addButton(button, to_int(i));
     units_->addWidget(button);
     button->setVisible(units.size() > 1);
-    button->setChecked(i == (in_bits ? 1 : 0));
+    button->setChecked(to_int(i) == unit);
     connect(button, &QRadioButton::toggled, this, &MeaningEditor::changed);
   }
   emit changed();

@@ -113,6 +113,7 @@ class MeaningEditor : public QWidget {
   std::string pattern() const;
 
   std::string name_;                    // of the row: "blk{layer}.e{expert}.frac"
+  std::string likely_;                  // `means` of the row as it is read, as is asked, or as loads of its values are
   std::string read_as_, read_as_rule_;  // `means` and the rule of the row as it is read; empty: not used
   QLabel *title_, *evidence_;
   QComboBox* means_;

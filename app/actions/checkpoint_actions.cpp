@@ -15,6 +15,7 @@
 namespace moescope {
 
 CheckpointActions::CheckpointActions(const Context& context, ActionsDock* dock) : Actions(context), dock_(dock) {
+  connect(session_, &RunSession::opened, this, &CheckpointActions::showKept);  // a log has none
   connect(dock_, &ActionsDock::keepRequested, this, &CheckpointActions::keepNow);
   connect(dock_, &ActionsDock::rewindRequested, this, &CheckpointActions::rewind);
   connect(dock_, &ActionsDock::branchRequested, this, &CheckpointActions::askForBranch);

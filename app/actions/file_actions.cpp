@@ -17,6 +17,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "app/actions/close_question.h"
 #include "app/actions/run_control.h"
 #include "app/look/dialog_parts.h"
 #include "app/session/open_dialog.h"
@@ -137,7 +138,8 @@ void FileActions::open(const QStringList& paths) {
   messages_->warnOfErrors([&] {
     std::vector<FileKind> kinds;
     for (const QString& path : paths) kinds.push_back(file_kind(path.toStdString()));
-    if (std::ranges::all_of(kinds, holds_runs)) return session_->open(paths);
+    if (std::ranges::all_of(kinds, holds_runs))
+      return askToCloseTraining(*session_, *selection_, messages_->window(), [this, paths] { session_->open(paths); });
     if (paths.size() == 1) return openOther(paths.front());
     QStringList lines{
         "Only files with runs can be opened together: recordings, logs, tables, event files. The chosen files are:"};
@@ -376,7 +378,8 @@ void FileActions::openSnapshot(const QStringList& paths) {
   const bool runs =
       std::ranges::all_of(paths, [](const QString& path) { return holds_runs(file_kind(path.toStdString())); });
   if (!runs) return open(paths);
-  messages_->warnOfErrors([&] { session_->open(paths, {}, {}, true); });
+  askToCloseTraining(*session_, *selection_, messages_->window(),
+                     [this, paths] { messages_->warnOfErrors([&] { session_->open(paths, {}, {}, true); }); });
 }
 
 void FileActions::askOpenConfig() {

@@ -6,6 +6,7 @@
 
 #include "app/bars/notice_bar.h"
 #include "app/bars/status_line.h"
+#include "app/look/front_dialog.h"
 #include "app/session/run_session.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/text_workspace.h"
@@ -61,7 +62,8 @@ void SourceStatus::onOpened() {
   } else {
     status_->showState(session_->canGrow() ? "Recording opened" : "Log opened");
   }
-  showSkippedLines();
+  // The box opens in front of What was read, which may be shown for the same log.
+  QMetaObject::invokeMethod(this, &SourceStatus::showSkippedLines, Qt::QueuedConnection);
 }
 
 // Offers what can be asked about a checkpoint after texts were run through it.
@@ -151,7 +153,7 @@ void SourceStatus::showSkippedLines() {
                               summaries.join("\n") +
                                   "\n\nThey were skipped; everything else is open. File > Lines that could not be "
                                   "read shows them again.",
-                              QMessageBox::Ok, messages_->window());
+                              QMessageBox::Ok, frontOf(messages_->window()));
   box->setAttribute(Qt::WA_DeleteOnClose);
   box->setObjectName("skipped_lines");
   box->setDetailedText(all.join('\n'));

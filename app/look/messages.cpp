@@ -6,6 +6,7 @@
 #include <QStatusBar>
 #include <exception>
 
+#include "app/look/front_dialog.h"
 #include "core/files/output_guard.h"
 
 namespace moescope {
@@ -40,13 +41,8 @@ void Messages::saySaved(const QString& path) {
   say("Saved " + path);
 }
 
-// The box belongs to the dialog in front, behind which it would open otherwise. A dialog that is deleted when it closes
-// would take the box along.
 void Messages::warn(const QString& text) {
-  QWidget* parent = window();
-  for (QDialog* dialog : window()->findChildren<QDialog*>(Qt::FindDirectChildrenOnly))
-    if (dialog->isVisible() && !dialog->testAttribute(Qt::WA_DeleteOnClose)) parent = dialog;
-  auto* box = new QMessageBox(QMessageBox::Warning, "MoEScope", text, QMessageBox::Ok, parent);
+  auto* box = new QMessageBox(QMessageBox::Warning, "MoEScope", text, QMessageBox::Ok, frontOf(window()));
   box->setAttribute(Qt::WA_DeleteOnClose);
   box->setObjectName("warning");
   box->setTextInteractionFlags(Qt::TextSelectableByMouse);
@@ -71,6 +67,13 @@ void Messages::saveAs(const QString& title, const QString& suggested, const QStr
     guard_outputs(inputs_ ? inputs_() : std::vector<std::string>(), {{"", path.toStdString()}}, overwrite);
     save(path);
   });
+}
+
+QWidget* frontOf(QWidget* window) {
+  QWidget* front = window;
+  for (QDialog* dialog : window->findChildren<QDialog*>(Qt::FindDirectChildrenOnly))
+    if (dialog->isVisible() && !dialog->testAttribute(Qt::WA_DeleteOnClose)) front = dialog;
+  return front;
 }
 
 // Clears only a readout; other messages stay.

@@ -2,10 +2,9 @@
 
 #include <QApplication>
 #include <QMenu>
-#include <QMessageBox>
-#include <QPushButton>
 #include <QTabBar>
 
+#include "app/actions/close_question.h"
 #include "app/actions/file_actions.h"
 #include "app/actions/run_control.h"
 #include "app/lessons/lesson_actions.h"
@@ -21,7 +20,7 @@
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/microscaling/tensors_panel.h"
 #include "widgets/overview/timeline_bar.h"
-#include "widgets/selection/compared_runs.h"
+#include "widgets/selection/selection.h"
 
 namespace moescope {
 
@@ -71,27 +70,12 @@ void FirstSteps::connectTo(RunControl* control, FileActions* files, LessonAction
   connect(page_, &StartPage::recordingRequested, files, [files] { files->askOpen("Recordings"); });
   connect(page_, &StartPage::checkpointRequested, files, &FileActions::askOpenCheckpoint);
   const auto start = [this, control](const QString& preset) {
-    askToClose([control, preset] { control->startAll(load_preset(preset.toStdString())); });
+    askToClose(*selection_, page_->window(), "The training", "Close and train",
+               [control, preset] { control->startAll(load_preset(preset.toStdString())); });
   };
   connect(page_, &StartPage::compareRequested, control, [start] { start("precisions"); });
   connect(page_, &StartPage::trainRequested, control, start);
   connect(page_, &StartPage::sampleRequested, files, &FileActions::openSample);
-}
-
-// Asks before a training takes the place of what is open.
-void FirstSteps::askToClose(const std::function<void()>& start) {
-  QStringList names;
-  for (std::size_t run = 0; run < session_->histories().size(); ++run) names << runName(*selection_, to_int(run));
-  if (names.isEmpty()) return start();
-  auto* box =
-      new QMessageBox(QMessageBox::Question, "MoEScope",
-                      QString("The training closes what is open: %1. Files on the disk stay.").arg(names.join(", ")),
-                      QMessageBox::Cancel, page_->window());
-  QPushButton* train = box->addButton("Close and train", QMessageBox::AcceptRole);
-  train->setObjectName("close_and_train");
-  box->setAttribute(Qt::WA_DeleteOnClose);
-  connect(train, &QPushButton::clicked, page_, start);
-  box->open();
 }
 
 // Connects what is asked for on the pages about lessons. A lesson that is open is shown again as it is.

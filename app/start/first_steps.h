@@ -3,7 +3,6 @@
 #pragma once
 
 #include <QObject>
-#include <functional>
 
 class QMenu;
 
@@ -39,7 +38,6 @@ class FirstSteps : public QObject {
  private:
   QList<FullPage*> pages() const;
   void connectPages(LessonActions* lessons);
-  void askToClose(const std::function<void()>& start);
   void ask(FullPage* page);
   void look();
   void showTimeline();

@@ -14,6 +14,7 @@
 #include "core/files/unreadable.h"
 #include "core/frame/describe.h"
 #include "core/frame/figures.h"
+#include "core/frame/load_ratios.h"
 #include "core/logs/standard_input.h"
 #include "core/recording/history/step_axis.h"
 
@@ -25,8 +26,6 @@ constexpr std::int64_t kMaxWindowCounts = std::int64_t{1} << 23;
 constexpr std::size_t kLongestReason = 300;
 constexpr std::size_t kRecentFrames = 8;  // newest steps to which late values can be added
 constexpr std::size_t kListedNames = 8, kLongestListedName = 60;
-// Loads that are known up to a factor: the count of the fair share, and how exact their mean is.
-constexpr double kCountsOfFairShare = 10'000, kRounding = 0.01;
 
 // Replaces the list unless `more` is empty.
 template <class Value>
@@ -173,7 +172,7 @@ std::vector<std::uint32_t> counts_of_ratios(std::span<const float> ratios) {
   // Loads divided by the fair share have the mean 1 up to rounding, and keep their digits.
   const double mean = sum / ratios.size();
   if (!(mean > 0)) throw Unreadable("the shares of all experts are 0");
-  const double factor = std::abs(mean - 1) <= kRounding ? kCountsOfFairShare : kCountsOfFairShare / mean;
+  const double factor = std::abs(mean - 1) <= kRatioRounding ? kCountsOfFairShare : kCountsOfFairShare / mean;
   std::vector<std::uint32_t> counts;
   for (const float ratio : ratios)
     counts.push_back(static_cast<std::uint32_t>(std::min(kMaxCounts, std::round(factor * ratio))));
@@ -308,9 +307,8 @@ void ImportedRun::judge(RouterFrame& router, std::int64_t positions) {
   }
   ++loads_;
   const std::uint64_t sum = sum_of_counts(counts);
-  const double of_ratios = kCountsOfFairShare * counts.size();
-  const bool is_rounded = std::abs(sum - of_ratios) <= kRounding * of_ratios;
-  odd_loads_ += info().top_k > 1 && !is_rounded && sum % static_cast<std::uint64_t>(info().top_k) != 0;
+  odd_loads_ +=
+      info().top_k > 1 && !may_be_ratios(sum, counts.size()) && sum % static_cast<std::uint64_t>(info().top_k) != 0;
 }
 
 std::string ImportedRun::question_of_experts(int stated) const {

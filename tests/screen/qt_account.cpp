@@ -141,6 +141,55 @@ class AccountTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(left_out(), kWaitMs);
   }
 
+  // A log without a known step, opened beside a training. The training goes on until the user agrees to close it.
+  void sharesTakeThePlaceOfATraining() {
+    const QString path = home_.filePath("ticks.jsonl");
+    {
+      std::ofstream log(path.toStdString());
+      for (int line = 0; line < 60; ++line) {
+        log << "{\"tick\":" << 10 * line << ",\"nll_bits\":2.5";
+        for (int expert = 0; expert < 4; ++expert)
+          log << ",\"blk0.e" << expert << ".frac\":" << (expert == line % 4 ? "0.4" : "0.2");
+        log << "}\n";
+      }
+    }
+    OpenWindow w;
+    w.trainTo(2);
+    const auto agree = [&] {
+      auto* question = w.window.findChild<QMessageBox*>("close_question");
+      QVERIFY(question && w.window.session()->isLive());
+      QVERIFY2(question->text().startsWith("The log closes what is open: "), qPrintable(question->text()));
+      click(question, "close_open_runs");
+    };
+    w.window.files()->open({path});
+    agree();
+    QPointer<AccountWindow> account;
+    QTRY_VERIFY_WITH_TIMEOUT(account = w.window.findChild<AccountWindow*>(), kWaitMs);
+    QVERIFY(!account->findChild<ExpertLoadPanel*>()->isVisible());  // it would show the training
+    auto* table = account->findChild<QTreeWidget*>("account_table");
+    auto* meaning = account->findChild<QComboBox*>("meaning");
+    table->setCurrentItem(rowOf(table, "tick"));
+    meaning->setCurrentText("Number of the step");
+    table->setCurrentItem(rowOf(table, "blk{layer}.e{expert}.frac"));
+    meaning->setCurrentText("Load of experts");
+    QVERIFY(account->findChild<QRadioButton*>("unit_1")->isChecked());  // shares
+    click(account, "apply_meaning");
+    auto* question = w.window.findChild<QMessageBox*>("close_question");
+    QVERIFY(question);
+    QCOMPARE(question->parentWidget(), account);
+    question->reject();
+    QTRY_VERIFY(!w.window.findChild<QMessageBox*>("close_question"));
+    QCOMPARE(account->findChild<QPushButton*>("apply_meaning")->text(), QString("Apply 2 names"));
+    click(account, "apply_meaning");
+    agree();
+    QTRY_VERIFY_WITH_TIMEOUT(w.window.session()->showsLog(), kWaitMs);
+    QVERIFY(w.window.session()->skipped().empty());
+    QVERIFY(account->findChild<ExpertLoadPanel*>()->isVisible());
+    QVERIFY(!account->findChild<QPushButton*>("apply_meaning")->isEnabled());
+    const QString loads = account->findChild<ExpertLoadPanel*>()->csv();
+    QVERIFY2(loads.contains("share"), qPrintable(loads.left(300)));  // the log has no tokens
+  }
+
   // Two logs with a figure that is not among the offered meanings. The correction of a name of log B leaves log A as it
   // was read.
   void aCorrectionIsForTheSelectedLog() {

@@ -136,7 +136,7 @@ class FirstStartTest : public QObject {
     QVERIFY(box);
     QVERIFY2(box->text().contains("closes what is open: BF16, MXFP8"), qPrintable(box->text()));
     QCOMPARE(w.window.session()->histories().front(), open_run);
-    box->findChild<QPushButton*>("close_and_train")->click();
+    box->findChild<QPushButton*>("close_open_runs")->click();
     QVERIFY(opened.wait(kWaitMs));
     QVERIFY(w.window.session()->histories().front() != open_run);
   }

@@ -368,8 +368,8 @@ class OpeningTest : public QObject {
     QCOMPARE(w.window.session()->histories().size(), std::size_t{3});
     QVERIFY(!w.window.session()->isLive());
     QCOMPARE(w.window.workspaces()->current()->name(), QString("Compare"));
+    QTRY_VERIFY(w.window.findChild<QMessageBox*>("skipped_lines"));
     auto* message = w.window.findChild<QMessageBox*>("skipped_lines");
-    QVERIFY(message);
     QVERIFY2(message->text().contains("bad.jsonl: 1 line could not be read"), qPrintable(message->text()));
     QVERIFY2(message->detailedText().contains("line 2: not JSON"), qPrintable(message->detailedText()));
     message->close();

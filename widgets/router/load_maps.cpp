@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/frame/expert_map.h"
+#include "core/frame/load_ratios.h"
 #include "core/frame/router_stats.h"
 #include "widgets/panel/table_text.h"
 
@@ -35,11 +36,28 @@ const std::vector<int>& ExpertOrders::clusters(const History& history, int layer
   return order;
 }
 
+namespace {
+
+std::uint64_t sumOf(const RouterFrame& router) {
+  return std::accumulate(router.tokens_per_expert.begin(), router.tokens_per_expert.end(), std::uint64_t{0});
+}
+
+// True for the loads of a log that has shares and does not say of how many tokens.
+bool areShares(const RunInfo& run, const TelemetryFrame* frame) {
+  if (!frame || run_origin(run) != RunOrigin::log || run.tokens_per_step > 0) return false;
+  return std::ranges::any_of(frame->routers, [](const RouterFrame& router) {
+    return may_be_ratios(sumOf(router), router.tokens_per_expert.size());
+  });
+}
+
+}  // namespace
+
 ValueTable expertTable(const Selection& selection, const TelemetryFrame* frame, int layer) {
+  const bool are_shares = areShares(selection.history()->info(), frame);
   ValueTable table({{selection.stepWord().toStdString()},
                     {"layer"},
                     {"expert"},
-                    {"tokens"},
+                    are_shares ? ValueColumn{"tokens", "share", 3} : ValueColumn{"tokens"},
                     {"load", kUtilisationUnit, 3},
                     {"gate mass", "share"},
                     {"score mass", "share"},
@@ -49,9 +67,12 @@ ValueTable expertTable(const Selection& selection, const TelemetryFrame* frame, 
     const auto value = [](const std::vector<float>& values, std::size_t e) {
       return e < values.size() ? values[e] : kNoValue;
     };
+    const auto sum = static_cast<double>(sumOf(router));
     for (std::size_t e = 0; e < router.tokens_per_expert.size(); ++e)
-      table.add(frame->step, router.layer, e, router.tokens_per_expert[e], utilisation(router.tokens_per_expert, e),
-                value(router.gate_mass, e), value(router.score_mass, e), value(router.expert_bias, e));
+      table.add(frame->step, router.layer, e,
+                are_shares ? unless_nan(router.tokens_per_expert[e] / sum) : table_value(router.tokens_per_expert[e]),
+                utilisation(router.tokens_per_expert, e), value(router.gate_mass, e), value(router.score_mass, e),
+                value(router.expert_bias, e));
   }
   return table;
 }
