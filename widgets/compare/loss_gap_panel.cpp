@@ -50,7 +50,8 @@ void GapPlot::setSeries(std::vector<GapSeries> series, const Ground& ground, Gap
       curve.values.push_back(bin.finite > 0 ? bin.mean() : kNoValue);
     // Losses on different text have no gap.
     for (std::size_t bin = 0; bin < curve.values.size() && ground.other_text_from >= 0; ++bin) {
-      if (centreOf(bin, curve.values.size()) < static_cast<double>(ground.other_text_from)) continue;
+      const double half_bin = 0.5 * range().size() / curve.values.size();
+      if (centreOf(bin, curve.values.size()) + half_bin < static_cast<double>(ground.other_text_from)) continue;
       curve.values[bin] = kNoValue;
       if (bin < curve.raw.size()) curve.raw[bin] = {};
     }

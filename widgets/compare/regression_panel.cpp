@@ -305,7 +305,7 @@ bool RegressionPanel::leavesLossOpen() const {
   return verdict_word(runs_->conclusion(judgedRun())) == VerdictWord::not_judged;
 }
 
-// "Regressed since step 8: MaxVio, layer 7".
+// "No, regressed since step 8: MaxVio, layer 7", "Yes: 17 figures better, the first from step 100, none worse".
 Panel::Answer RegressionPanel::answer() const {
   if (selection_->histories().size() < 2) return {{}, {nothingToCompareNotice()}};
   if (!is_judged_) return {};
@@ -313,9 +313,15 @@ Panel::Answer RegressionPanel::answer() const {
                           ? QStringList(QStringLiteral(": ") + printedText(gate_sentence(report_)))
                           : placeForms();
   if (leavesLossOpen()) forms.prepend(forms.front() + "; the loss gap is not judged");
-  for (QString& form : forms) form.prepend(word());
+  const bool is_better = std::ranges::count(report_.exits, false, &GateExit::is_worse) > 0;
+  const std::array answers = {QString("Yes, same"), QString("No, regressed"), is_better ? QString("Yes") : word(),
+                              QString("Yes, better"), word()};  // by GateVerdict
+  const QString& answer_word = answers[static_cast<std::size_t>(report_.verdict)];
+  const bool reads_other_text = report_.same_text_until < report_.steps.last;
+  const QString note = QString("; different text from step %1").arg(formatCount(report_.same_text_until + 1));
+  for (QString& form : forms) form = answer_word + form + (reads_other_text ? note : QString());
   return {QString("Is %1 as good as %2?").arg(runLetter(*selection_, judgedRun()), othersText("the others")),
-          forms << word(), report_.verdict == GateVerdict::regressed};
+          forms << answer_word, report_.verdict == GateVerdict::regressed};
 }
 
 // A row for each judged figure.

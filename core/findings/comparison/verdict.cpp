@@ -243,6 +243,7 @@ void keep_same_text(const GapTrack& run, Conclusion& c) {
   if (last >= c.steps.last) return;
   c.other_text_from = last + 1;
   c.steps.last = last;
+  c.common_steps = run.count(c.steps);
 }
 
 // Computes the mean gap over the last half of too few steps of the same text, of which there will be no more.

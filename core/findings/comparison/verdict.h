@@ -96,7 +96,7 @@ enum class Verdict {
 struct Conclusion {
   Verdict verdict = Verdict::too_short;
   std::string name, name_of_a;    // of the run and of run A
-  std::int64_t common_steps = 0;  // of the run and run A; of two checkpoints, batches of text
+  std::int64_t common_steps = 0;  // on the same text; of two checkpoints, batches of text
   bool is_on_texts = false;       // two checkpoints on the same texts
   Metric loss = Metric::ce_loss;  // loss that is judged
   StepRange steps;                // judged steps; lost: first to last step with one finite loss

@@ -140,7 +140,7 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
   switch (c.verdict) {
     case Verdict::too_short:
       if (!other.empty())
-        return {fmt::format("{}; a verdict needs {} logged steps before it", other, kMinSteps), other};
+        return {fmt::format("{}; {} of {} steps with a loss before it", other, c.common_steps, kMinSteps), other};
       if (c.missing_steps == 0) return {"too few values of the loss", "too few values"};
       return {"verdict in " + missing_steps};
     case Verdict::lost: {
@@ -163,7 +163,9 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
       if (c.held_back != Verdict::unclear)
         return {held_text(c) + ", verdict in " + missing_steps + " if it stays",
                 held_text(c) + ", " + missing_steps + " to go", held_text(c)};
-      if (std::fabs(c.gap) > c.half_width) return {"more than chance, may be too small to matter", "may not matter"};
+      if (std::fabs(c.gap) > c.half_width)
+        return {std::string(c.gap > 0 ? "worse" : "better") + " by more than chance, perhaps too little to matter",
+                "may not matter"};
       const std::string half_width = fmt::format("{:.2g}", c.half_width);
       return {"gaps below " + half_width + " may be chance", "chance below " + half_width};
     }

@@ -66,7 +66,8 @@ TEST(VerdictWords, AReasonSaysHowMuchInWhatMatters) {
   EXPECT_EQ(worse(0.0038f), "above the band, twice what matters");
   EXPECT_EQ(worse(0.0027f), "above the band, 1.4 times what matters");
   EXPECT_EQ(verdict_reasons(judged(Verdict::worse, 0.0027f, 0.0001f)).back(), "1.4 times what matters");
-  EXPECT_EQ(reason(judged(Verdict::unclear, 0.0027f, 0.0020f)), "more than chance, may be too small to matter");
+  EXPECT_EQ(reason(judged(Verdict::unclear, 0.0027f, 0.0020f)),
+            "worse by more than chance, perhaps too little to matter");
   EXPECT_EQ(worse(0.0760f), "above the band, 40 times what matters");
   EXPECT_EQ(reason(judged(Verdict::better, -0.0057f, 0.0001f)), "below the band, three times what matters");
   EXPECT_EQ(reason(judged(Verdict::equal, 0.0004f, 0.0012f)), "inside the band");
