@@ -69,25 +69,6 @@ int least_even(const ScannedRouters& routers) {
   return std::ranges::max_element(routers.loads, {}, max_vio)->layer;
 }
 
-// Sets the experts that take most of the tokens, or the fullest one.
-void set_fullest(std::vector<float> load, HealthFacts& facts) {
-  std::vector<int> order(load.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, std::greater{}, [&](int e) { return load[e]; });
-  std::ranges::stable_sort(load, std::greater{});
-  facts.experts = {order.front()};
-  facts.fullest_share = load.front();
-  for (const double share : {kNearlyAll, kHalf}) {
-    double sum = 0;
-    std::size_t n = 0;
-    while (n < load.size() && sum < share * load.size()) sum += load[n++];
-    if (n < 2 || n > kNamedExperts || 4 * n > order.size()) continue;  // at most a quarter of all experts
-    facts.experts.assign(order.begin(), order.begin() + n);
-    facts.fullest_share = sum / load.size();
-    return;
-  }
-}
-
 // True if the sentence is about the fullest experts of the last 50 steps, not about those of the finding.
 bool is_of_fullest(const ScannedRouters& routers, const HealthFacts& facts) {
   using enum FindingKind;
@@ -183,11 +164,30 @@ HealthFacts judge(const ScannedRouters& routers) {
     facts.reason = HealthReason::healthy;
     facts.verdict = HealthVerdict::healthy;
   }
-  if (is_of_fullest(routers, facts))
-    set_fullest(routers.load_of(facts.layer)->shares, facts);
-  else if (facts.finding)
+  if (is_of_fullest(routers, facts)) {
+    FullestExperts fullest = fullest_experts(routers.load_of(facts.layer)->shares);
+    facts.experts = std::move(fullest.experts);
+    facts.fullest_share = fullest.share;
+  } else if (facts.finding) {
     facts.experts = facts.finding->experts;
+  }
   return facts;
+}
+
+FullestExperts fullest_experts(std::vector<float> load) {
+  std::vector<int> order(load.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater{}, [&](int e) { return load[e]; });
+  std::ranges::stable_sort(load, std::greater{});
+  for (const double share : {kNearlyAll, kHalf}) {
+    double sum = 0;
+    std::size_t n = 0;
+    while (n < load.size() && sum < share * load.size()) sum += load[n++];
+    if (n < 2 || n > kNamedExperts || 4 * n > order.size()) continue;  // at most a quarter of all experts
+    order.resize(n);
+    return {std::move(order), sum / load.size()};
+  }
+  return {{order.front()}, load.front()};
 }
 
 namespace {

@@ -48,6 +48,14 @@ struct Health {
   std::string finding;               // finding_id of the described finding; empty: none
 };
 
+// The fewest experts that take nearly all assignments, else half of them, if they are at most a quarter of all experts
+// and a sentence can name them; else the fullest one.
+struct FullestExperts {
+  std::vector<int> experts;  // the fullest first
+  double share = 0;          // of all assignments; of one expert its load in units of its fair share
+};
+FullestExperts fullest_experts(std::vector<float> load);  // in units of the fair share, [experts]
+
 // Loads change most in the first steps of a training, also in runs that become even, so an uneven load in these steps
 // is not a finding. With the sign rule and a small rate the load of a router may take several times as long to settle.
 inline constexpr std::int64_t kSettlingSteps = 150;

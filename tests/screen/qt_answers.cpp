@@ -115,7 +115,7 @@ class AnswersTest : public QObject {
       // have a test of their own (LossTrend).
       std::vector<double> exact;
       for (const Told& number : numbers) exact.push_back(number.value);
-      if (numbers.size() != 4) return exact;  // loss, steps of the median, change, steps of the trend
+      if (numbers.size() != 5) return exact;  // loss, losses of its median; change, losses and distance of its medians
       std::vector<double> newest;
       for (qsizetype row = rows.size() - 1; row >= 0 && newest.size() < 10; --row) {
         const bool is_shown = rows.at(row, 0) <= static_cast<double>(selection_->step());
@@ -173,14 +173,20 @@ class AnswersTest : public QObject {
           const RouterWindow window = router_window(*selection_->history(), selection_->step());
           const LayerWindow& load = *window.find_layer(selection_->layer());
           const auto experts = static_cast<double>(load.utilisation.size());
-          double busy_experts = 0, busy_load = 0;
-          for (const double times : load.utilisation)
-            if (times >= 4) {
-              ++busy_experts;
-              busy_load += times;
-            }
-          std::vector<double> exact{numbers[0].value, load.max_vio + 1};
-          if (busy_experts > 1) exact = {busy_experts, 100 * busy_load / experts};
+          // The fewest experts with 90 % of the assignments, else with half: 2 to 8 of them, at most a quarter of all.
+          std::vector<double> loads(load.utilisation.begin(), load.utilisation.end()), exact;
+          std::ranges::sort(loads, std::greater{});
+          for (const double share : {0.5, 0.9}) {
+            double busy_experts = 0, busy_load = 0;
+            for (const double times : loads)
+              if (busy_load < share * experts) {
+                ++busy_experts;
+                busy_load += times;
+              }
+            const bool is_named = busy_experts >= 2 && busy_experts <= std::min(8.0, experts / 4);
+            if (is_named) exact = {busy_experts, 100 * busy_load / experts};
+          }
+          if (exact.empty()) exact = {numbers[0].value, load.max_vio + 1};
           if (load.silent > 0) exact.insert(exact.end(), {static_cast<double>(load.silent), experts});
           addLoads(window.steps, exact);
           exact.push_back(static_cast<double>(window.steps.first));  // "over step 0" if the window has one step

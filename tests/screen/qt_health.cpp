@@ -293,7 +293,7 @@ class QtHealth : public QObject {
     losses(400, full, 4.9f, 3);
     QVERIFY2(answers()[0].startsWith("Is it learning? Yes: 3.0"), qPrintable(answers()[0]));
     QVERIFY2(answers()[0].contains("down 0.9"), qPrintable(answers()[0]));
-    QVERIFY2(answers()[0].endsWith("200 steps apart)"), qPrintable(answers()[0]));
+    QVERIFY2(answers()[0].endsWith("(medians of 50 losses, 200 steps apart)"), qPrintable(answers()[0]));
     QVERIFY2(
         answers()[1].startsWith("Who gets the tokens? 1 of 2 layers is uneven; expert 3 of layer 1 gets the most, 3."),
         qPrintable(answers()[1]));

@@ -169,6 +169,8 @@ void HealthBanner::fillOther() {
     const Health* health = skipped ? nullptr : watch_->health(run);
     if (!health || (worst && health->verdict <= worst->verdict)) continue;
     worst = health;
+    other_run_ = run;
+    other_->setToolTip(QString::fromStdString(health->sentence) + "\nClick: makes this run the active one");
     other_->setText(runLetter(*selection_, run) + QStringLiteral("  ") + health_verdict_name(health->verdict));
   }
   if (!worst) return;
@@ -295,7 +297,9 @@ void HealthBanner::mousePressEvent(QMouseEvent* event) {
 }
 
 void HealthBanner::mouseReleaseEvent(QMouseEvent* event) {
-  if (event->button() == Qt::LeftButton && QRect(0, 0, width(), lineHeight()).contains(event->pos())) showWorst();
+  if (event->button() != Qt::LeftButton || !QRect(0, 0, width(), lineHeight()).contains(event->pos())) return;
+  if (other_->geometry().contains(event->pos())) return selection_->setRun(other_run_);
+  showWorst();
 }
 
 // Treats a click on the words like a click on the banner, except on a link.

@@ -66,6 +66,7 @@ class HealthBanner : public QFrame {
   Selection* selection_;
   FindingsWatch* watch_;
   Health health_;
+  int other_run_ = -1;                            // run of the verdict in `other_`
   HealthVerdict worst_ = HealthVerdict::unknown;  // of all runs: a healthy run does not colour the banner of a sick one
   bool judged_ = false;
   struct OfDomain {

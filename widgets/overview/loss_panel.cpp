@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
+#include "core/findings/comparison/same_settings.h"
 #include "core/frame/frame.h"
 #include "core/recording/history/loss_trend.h"
 #include "widgets/panel/metric_text.h"
@@ -49,6 +51,14 @@ bool hasAny(const History& run, Metric metric) {
   if (steps.empty()) return false;
   const PyramidBin all = run.series(metric, kWholeRun, steps, 1).front();
   return all.finite > 0 || all.non_finite > 0;
+}
+
+// Says from which step on the losses cannot be compared; empty: all runs read the same text.
+QString otherTextNote(std::span<const HistoryPtr> runs) {
+  std::int64_t until = INT64_MAX;
+  for (const HistoryPtr& run : runs.subspan(1)) until = std::min(until, same_text_until(*runs[0], *run));
+  const QString note = QString("; different text from step %1: not comparable").arg(formatCount(until + 1));
+  return until < runs[0]->steps().last ? note : QString();
 }
 
 }  // namespace
@@ -118,11 +128,14 @@ namespace {
 
 // Returns the forms of the answer, from long to short.
 QStringList answersOf(const LossTrend& trend) {
-  const QString newest = QString("%1 (median of %2 losses)").arg(formatValue(trend.newest_loss, 3)).arg(kTrendNow),
-                change = formatValue(trend.change, 2),
-                medians = QString(" (medians of %1 losses, %2 steps apart)").arg(trend.window).arg(trend.span);
-  const bool is_falling = trend.direction == LossTrend::falling;
-  const QString verdict = is_falling ? "Yes: " : "No: ", moved = (is_falling ? "down " : "up ") + change;
+  const QString newest = QString("%1 (median of %2 losses), ").arg(formatValue(trend.newest_loss, 3)).arg(kTrendNow),
+                change = formatValue(trend.change, 2);
+  const QString medians =
+      QString(" (medians of %1 losses, %2 steps apart)").arg(trend.window).arg(formatCount(trend.span));
+  const auto forms = [&](const QString& word, const QString& moved) {
+    return QStringList{word + newest + moved + medians, word + moved + medians,
+                       word + moved + QString(" from %1 steps before").arg(formatCount(trend.span)), word + moved};
+  };
   switch (trend.direction) {
     case LossTrend::too_early:
       return {QString("Too early to tell: %1 of %2 steps").arg(trend.steps).arg(kTrendLeastSteps), "Too early to tell"};
@@ -134,14 +147,13 @@ QStringList answersOf(const LossTrend& trend) {
     case LossTrend::lost:
       return {"No: the loss is NaN or infinite", "No: NaN or Inf"};
     case LossTrend::falling:
+      return forms("Yes: ", "down " + change);
     case LossTrend::rising:
-      return {verdict + newest + ", " + moved + medians, verdict + moved + medians, verdict + moved + " by medians",
-              verdict + moved};
+      return forms("No: ", "up " + change);
     case LossTrend::flat:
       break;
   }
-  return {QString("Not measurably: %1, changed by less than %2").arg(newest, change) + medians,
-          QString("Not measurably: by less than %1").arg(change)};
+  return forms("Not measurably: ", "changed by less than " + change);
 }
 
 }  // namespace
@@ -200,8 +212,9 @@ void LossPanel::refill() {
   }
   // The caption explains the bold curve; the pale curve has a value for each step.
   const QString bold = QString(" (bold: mean of the last %1 steps)").arg(smoothing);
-  plot_->setCaption(metricCaption(shownMetric()) + (isMeanOfLayers(shownMetric()) ? ", mean of layers" : "") +
-                    (smoothing > 0 ? bold : QString()));
+  const QString note = shownMetric() == Metric::ce_loss ? otherTextNote(histories) : QString();
+  plot_->setCaption(metricCaption(shownMetric()) + (isMeanOfLayers(shownMetric()) ? ", mean of layers" : "") + note +
+                    (smoothing > 0 && note.isEmpty() ? bold : QString()));
   plot_->setPercent(metricIsShare(shownMetric()));
   plot_->setExactAtInfinity(shownMetric() == Metric::gradient_snr_db);
   plot_->setSeries(std::move(series));

@@ -61,17 +61,20 @@ class Panel::StatusLine : public QWidget {
     const QString whole = forms.value(0);
     if (const auto kind = panel_->kind()) forms << briefKind(*kind);
     painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, fittingText(forms, metrics, width()));
-    if (toolTip() != whole) setToolTip(whole);
+    const QString tip = showsOneOfSeveral() ? whole + "\nA click on a name in the bar shows another run" : whole;
+    if (toolTip() != tip) setToolTip(tip);
   }
 
  private:
   static QString kindText(Provenance kind) { return QString(provenance_name(kind)); }
-  // Which log: "from log B", or "from the logs" if the panel shows all runs.
+  bool showsOneOfSeveral() const {
+    return panel_->selection_->histories().size() > 1 && !panel_->property("shows_all_runs").toBool();
+  }
+  // Which log: "from log B only", or "from the logs" if the panel shows all runs.
   QString logText() const {
     const Selection& selection = *panel_->selection_;
-    if (selection.histories().size() < 2) return kindText(Provenance::from_log);
-    return panel_->property("shows_all_runs").toBool() ? QString("from the logs")
-                                                       : "from log " + runLetter(selection, selection.run());
+    if (showsOneOfSeveral()) return QString("from log %1 only").arg(runLetter(selection, selection.run()));
+    return selection.histories().size() > 1 ? QString("from the logs") : kindText(Provenance::from_log);
   }
   static QString briefKind(Provenance kind) {
     return kind == Provenance::from_log ? QString("log") : kindText(kind).section(QLatin1Char(' '), 0, 0);

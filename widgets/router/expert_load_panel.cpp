@@ -5,6 +5,7 @@
 #include <QPainter>
 #include <algorithm>
 
+#include "core/findings/health.h"
 #include "core/frame/router_stats.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/tokens.h"
@@ -20,7 +21,6 @@ constexpr int kMinWidthOfBars = 460;              // width of the plot from whic
 // A layer in which an expert has twice its fair share is uneven: every rank waits for the rank of that expert.
 constexpr float kUnevenMaxVio = 1;    // MaxVio
 constexpr double kFarFromRest = 0.5;  // share of the largest MaxVio from which bars are strong
-constexpr double kHotLoad = 4;        // load, in fair shares, from which the answer names experts together
 
 QString sharesText(double times) {
   return QString("%1 times its fair share").arg(formatValue(times, 3));
@@ -420,15 +420,11 @@ Panel::Answer ExpertLoadPanel::answerOfLayer() const {
   if (!load) return {};
   const QString question = QString("Who gets the tokens of layer %1?").arg(load->layer);
   if (load->max_vio <= 0) return {question, {evenText(*selection_->history())}};
-  const auto is_hot = [](float times) { return times >= kHotLoad; };
-  const auto hot_experts = std::ranges::count_if(load->utilisation, is_hot);
+  const FullestExperts fullest = fullest_experts(load->utilisation);
   QString short_load = QString("at most %1 \u00d7 fair share").arg(formatValue(load->max_vio + 1, 3));
   QString first = QString("Expert %1 gets the most, %2").arg(load->fullest).arg(sharesText(load->max_vio + 1));
-  if (hot_experts > 1) {
-    double hot_times = 0;
-    for (const float times : load->utilisation) hot_times += is_hot(times) ? times : 0;
-    short_load =
-        QString("%1 experts take %2").arg(hot_experts).arg(formatPercent(hot_times / load->utilisation.size()));
+  if (fullest.experts.size() > 1) {
+    short_load = QString("%1 experts take %2 %").arg(fullest.experts.size()).arg(100 * fullest.share, 0, 'f', 0);
     first = short_load + QStringLiteral(" of the assignments");
   }
   if (load->silent > 0)

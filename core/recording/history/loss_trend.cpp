@@ -102,8 +102,9 @@ LossTrend loss_trend(const History& history, std::int64_t step) {
   std::erase_if(losses, [](const StepLoss& loss) { return loss.is_lost; });  // steps that were skipped
   const auto have = std::ssize(losses);
   if (have < kTrendLeastSteps) return trend;
-  const std::int64_t distance = have >= kTrendSpan + kTrendWindow ? kTrendSpan : have / 2;
-  const std::size_t window = trend.window = std::min(kTrendWindow, have - distance);
+  const std::int64_t distance = have >= kTrendSpan + kTrendWindow ? kTrendSpan : have / 4;
+  const std::size_t window = std::min(kTrendWindow, distance);
+  trend.window = static_cast<std::int64_t>(window);
   trend.span = losses.back().step - losses[losses.size() - 1 - distance].step;
   const std::span<const StepLoss> all(losses);
   const TypicalLoss latest = typical(all.last(window));

@@ -18,8 +18,8 @@ struct LossTrend {
   Direction direction = too_early;
   std::int64_t steps = 0;         // losses that were read, at most 250, up to `step`
   std::int64_t newest_step = -1;  // step of the newest loss; -1: none
-  std::int64_t span = 0;          // steps between the losses whose medians differ by `change`
-  std::size_t window = 0;         // losses of each of these medians
+  std::int64_t span = 0;          // steps between the two medians whose difference is `change`
+  std::int64_t window = 0;        // losses of each of them
   double newest_loss = 0;         // median of the newest kTrendNow losses
   double change = 0;              // change of the loss; flat: smallest change that would have been detected
 };

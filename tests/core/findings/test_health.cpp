@@ -247,7 +247,8 @@ TEST(LossTrend, AFallIsToldFromNoise) {
   EXPECT_EQ(flat.direction, LossTrend::flat);
   // Two standard errors of the difference; that of a median is sqrt(3) times that of a mean for uniform noise.
   EXPECT_NEAR(flat.change, 2 * std::sqrt(3) * std::hypot(0.32, 0.32) / std::sqrt(50), 0.03);
-  EXPECT_EQ(trend(100, -0.01f).span, 50);
+  EXPECT_EQ(trend(100, -0.01f).span, 25);
+  EXPECT_EQ(trend(100, -0.01f).window, 25);
   const auto one_noisy = history_of_losses(500, [](int step) { return step == 499 || step == 270 ? 90.0f : 3.0f; });
   EXPECT_EQ(loss_trend(*one_noisy, INT64_MAX).direction, LossTrend::flat);
   EXPECT_EQ(loss_trend(*one_noisy, INT64_MAX).newest_loss, 3);
