@@ -124,6 +124,8 @@ void CompareActions::addActionsTo(QMenu* menu) {
   QAction* total =
       menu->addAction("Add a dense twin, equal &total weights", this, [this] { addDenseTwin(DenseSize::total); });
   total->setWhatsThis("Add a dense twin: no experts, as many weights as run A has");
+  menu->addAction("Re&move or close the active run", this, [this] { removeRun(selection_->run()); })
+      ->setWhatsThis("Remove the active run from the comparison: close an added log");
   offWithoutTraining(menu, {twin, noise, active, total});
   for (int run = 0; run < kMaxRuns; ++run) {
     auto* choose = new QAction(this);
@@ -165,15 +167,22 @@ void CompareActions::fillMenu(QMenu* menu, std::optional<int> chip) {
   if (!room) menu->addAction(QString("%1 runs are open, more cannot be compared").arg(kMaxRuns))->setEnabled(false);
   if (runs < 2 || chip == 0) return;
   menu->addSeparator();
-  for (int run = chip.value_or(1); run < chip.value_or(runs - 1) + 1; ++run)
-    menu->addAction(QString("Remove run %1, %2").arg(runLetter(*selection_, run), runName(*selection_, run)), this,
-                    [this, run] { removeRun(run); });
+  for (int run = chip.value_or(1); run < chip.value_or(runs - 1) + 1; ++run) addRemovalTo(menu, run);
+}
+
+void CompareActions::addRemovalTo(QMenu* menu, int run) {
+  const QString form = session_->isLive() ? QString("Remove run %1, %2") : QString("Close %1, %2");
+  menu->addAction(form.arg(runLetter(*selection_, run), runName(*selection_, run)), this,
+                  [this, run] { removeRun(run); });
 }
 
 void CompareActions::openChipMenu(int run, QPoint at) {
   auto* menu = new QMenu(chips_);
   menu->setAttribute(Qt::WA_DeleteOnClose);
-  if (session_->isLive()) fillMenu(menu, run);
+  if (session_->isLive())
+    fillMenu(menu, run);
+  else if (session_->histories().size() > 1)
+    addRemovalTo(menu, run);
   auto* against = new QAction(QString("Compare the others with &%1").arg(runLetter(*selection_, run)), menu);
   connect(against, &QAction::triggered, this, [this, run] {
     workspaces_->compare()->judged()->setBaseline(run);
@@ -249,7 +258,7 @@ void CompareActions::addTwins(int count, RunConfig (*next)(const RunConfig&)) {
 }
 
 void CompareActions::removeRun(int place) {
-  if (place <= 0 || place >= to_int(session_->histories().size())) return;
+  if (place == 0 && session_->isLive()) return messages_->say("The other runs are compared with run A: it stays", 6000);
   if (const QString refused = session_->removeRun(place); !refused.isEmpty()) messages_->warn(refused);
 }
 

@@ -55,6 +55,7 @@ class CompareActions : public Actions {
   void openChipMenu(int run, QPoint at);
   void updateRunLetters();  // updates the letters of the runs in the entries that choose the active run
   void removeRun(int place);
+  void addRemovalTo(QMenu* menu, int run);
   void measureGradients(int interval);
   float secondsPerStep(const LiveStatus& status);
 

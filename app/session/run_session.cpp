@@ -169,19 +169,21 @@ void RunSession::openStated(const QStringList& paths, const StatedLogs& stated) 
 }
 
 void RunSession::add(const QStringList& paths, bool snapshot) {
-  if (followers_.empty()) {
-    auto result = std::make_shared<Opened>();
-    result->paths = open_.paths + paths;
-    result->routed = open_.routed;
-    result->only = open_.only;
-    result->stated = open_.stated;
-    result->snapshot = snapshot;
-    return openFiles(result);
-  }
+  if (followers_.empty()) return openAsStated(open_.paths + paths, snapshot);
   for (const QString& path : paths) {
     followers_.push_back(std::make_unique<Follower>(path.toStdString(), to_int(open_.histories.size()), kMaxRuns));
     open_.paths << path;
   }
+}
+
+void RunSession::openAsStated(const QStringList& paths, bool snapshot) {
+  auto result = std::make_shared<Opened>();
+  result->paths = paths;
+  result->routed = open_.routed;
+  result->only = open_.only;
+  result->stated = open_.stated;
+  result->snapshot = snapshot;
+  openFiles(result);
 }
 
 void RunSession::openFiles(const std::shared_ptr<Opened>& result) {
@@ -485,7 +487,17 @@ QString RunSession::branch(int place, std::int64_t step, const RunConfig& twin) 
 }
 
 QString RunSession::removeRun(int place) {
-  return ask("a recording keeps its runs", [&] {
+  const bool has_file_of_each = open_.paths.size() > 1 && open_.paths.size() == std::ssize(open_.histories);
+  if (!open_.live && has_file_of_each) {
+    QStringList other_paths = open_.paths;
+    other_paths.removeAt(place);
+    if (isFollowing())
+      follow(other_paths);
+    else
+      openAsStated(other_paths, open_.snapshot);
+    return {};
+  }
+  return ask("only one of several open logs can be closed; the runs of one file stay together", [&] {
     open_.live->remove_run(runAt(place));
     noticeRuns();
   });

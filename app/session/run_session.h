@@ -106,8 +106,8 @@ class RunSession : public QObject {
   // Adds a twin of the run at `place` that starts from a kept checkpoint. The twin gets the keys in which `twin`
   // differs from the run's config.
   QString branch(int place, std::int64_t step, const RunConfig& twin);
-  QString removeRun(int place);
-  void noticeRuns();  // checks whether the training thread has closed a run
+  QString removeRun(int place);  // or closes the log
+  void noticeRuns();             // checks whether the training thread has closed a run
 
  signals:
   void openingStarted(QString what);
@@ -142,6 +142,7 @@ class RunSession : public QObject {
   struct Opened;
   using Work = std::function<void(Opened&)>;
   void openFiles(const std::shared_ptr<Opened>& result);
+  void openAsStated(const QStringList& paths, bool snapshot);  // with what was stated about the open files
   void launch(const QString& what, std::shared_ptr<Opened> result, Work work);
   void startOpener(std::shared_ptr<Opened> result, Work work);
   void adopt(Opened& result);

@@ -457,11 +457,11 @@ void MainWindow::onTick() {
     control_->showStatus(status);
     session_.noticeRuns();
     comparison_->showStatus(status);
-    checkpoints_->showKept();
     costs_->showStatus(status);
     source_status_->showStatus(status);
     showGrowth();
   }
+  checkpoints_->showKept();  // a log has none
   source_status_->showProgress();
   if (!selection_.history()) return;
   const bool has_own_file = session_.paths().size() == static_cast<qsizetype>(selection_.histories().size());

@@ -1,6 +1,7 @@
 // Logs that are opened beside other logs: "+ Log" in the bar, dropped files, followed logs, other batches.
 #include <QDropEvent>
 #include <QFile>
+#include <QMenu>
 #include <QMessageBox>
 #include <QMimeData>
 #include <QSignalSpy>
@@ -10,6 +11,7 @@
 #include <cmath>
 
 #include "app/actions/file_actions.h"
+#include "app/bars/run_chips.h"
 #include "app/bars/status_line.h"
 #include "app/session/open_dialog.h"
 #include "app/workspaces/compare_workspace.h"
@@ -96,6 +98,17 @@ class AddedLogsTest : public QObject {
     QVERIFY(opened.wait(kWaitMs));
     QCOMPARE(w.window.session()->histories().size(), std::size_t{3});
     QVERIFY(w.window.selection()->isNoiseTwin(2));  // it has the settings of A
+
+    const auto& paths = w.window.session()->paths();
+    auto* chips = w.window.findChild<RunChips*>();
+    emit chips->chipMenuWanted(1, QPoint(0, 0));
+    auto* menu = chips->findChild<QMenu*>(QString(), Qt::FindDirectChildrenOnly);
+    QVERIFY(menu);
+    QVERIFY2(menu->actions().back()->text().startsWith("Close B, "), qPrintable(menu->actions().back()->text()));
+    menu->actions().back()->trigger();
+    menu->close();
+    QTRY_COMPARE_WITH_TIMEOUT(w.window.session()->histories().size(), std::size_t{2}, kWaitMs);
+    QVERIFY(paths[0].endsWith("a.jsonl") && paths[1].endsWith("c.jsonl"));
   }
 
   // A log that does not state its tokens has no place on an axis of tokens, so that all logs are compared by step.
@@ -138,7 +151,7 @@ class AddedLogsTest : public QObject {
     QTRY_VERIFY2_WITH_TIMEOUT(strip_begins("Better: B good.jsonl since step "), qPrintable(compare->strip()->text()),
                               kWaitMs);
     const auto* regression = compare->findChild<RegressionPanel*>();
-    QVERIFY2(regression->answerText().contains("Better"), qPrintable(regression->answerText()));
+    QVERIFY2(regression->answerText().contains("Yes, better"), qPrintable(regression->answerText()));
     QVERIFY(!regression->visibleRegion().isEmpty());
     QVERIFY(compare->findChild<LoadDifferencePanel*>()->visibleRegion().isEmpty());  // a tab behind the regression
     QCOMPARE(regression->findChild<FittedLabel*>("settings_that_differ")->text(),
