@@ -140,6 +140,9 @@ void ThisImbalancePanel::renew() {
   if (of_same_runs && (computing_ || pause_.isActive() || question == question_)) return;
   question_ = question;
   computing_ = true;
+  // No row has to be scrolled, and no panel moves when the rows come: header, balanced router, runs and remedies.
+  const int lines = 1 + to_int(question.size() + kVariants);
+  setMinimumHeight(withType(kAboveTable, fontMetrics()) + lines * table_->verticalHeader()->defaultSectionSize());
   if (costs_.even.empty()) say("Computing...");
   worker_.start([this, question](std::stop_token stopped) {
     Costs costs = compute(question, stopped);
@@ -225,8 +228,6 @@ void ThisImbalancePanel::fillTable() {
   for (std::size_t variant = 1; variant < kVariants; ++variant)
     add((several ? shown_[0].letter + " " : QString()) + kVariantRows[variant].name, kVariantRows[variant].tip,
         [this, variant](std::size_t degree) -> auto& { return cost(0, degree, variant); });
-  const int lines = table_->rowCount() + 1;  // no row has to be scrolled
-  setMinimumHeight(withType(kAboveTable, fontMetrics()) + lines * table_->verticalHeader()->defaultSectionSize());
 }
 
 QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
