@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/findings/comparison/verdict.h"
 #include "core/recording/history/history.h"
 
 namespace moescope {
@@ -70,6 +71,11 @@ inline std::shared_ptr<History> lucky_run(const Luck& luck, std::size_t steps, s
   std::vector<double> losses = deviations(luck, steps, random);
   for (double& loss : losses) loss = 2 + gap + 0.01 * loss;
   return with_losses("run", losses);
+}
+
+// True if the gap is larger than what may be chance.
+inline bool says_different(const Conclusion& conclusion) {
+  return std::fabs(conclusion.gap) > conclusion.half_width;
 }
 
 }  // namespace moescope
