@@ -50,18 +50,13 @@ std::vector<HistoryPtr> train(const RunConfig& config, int twins) {
   return {engine.histories().begin(), engine.histories().end()};
 }
 
-// True if the interval excludes 0. A verdict also depends on what matters.
-bool is_different(const Conclusion& c) {
-  return std::fabs(c.gap) > c.half_width;
-}
-
 struct Count {
   const char* counted_runs;
   int different = 0, judged = 0;
   void add(const Conclusion& found) {
     if (found.verdict < Verdict::equal) return;
     ++judged;
-    different += is_different(found);
+    different += says_different(found);
   }
 };
 
@@ -158,7 +153,7 @@ void simulate(const Asked& request) {
       for (int twin = 0; twin < request.twins; ++twin) twins.push_back({lucky_run(luck, steps, random)});
       const auto with_gap = [&](double gap) { return conclude(a, {lucky_run(luck, steps, random, gap)}, twins); };
       const auto is_above = [](const Conclusion& c) { return c.gap > c.half_width; };
-      different += is_different(with_gap(0));
+      different += says_different(with_gap(0));
       found_4 += is_above(with_gap(4 * deviation));
       found_8 += is_above(with_gap(8 * deviation));
     }

@@ -73,7 +73,7 @@ inline std::shared_ptr<History> lucky_run(const Luck& luck, std::size_t steps, s
   return with_losses("run", losses);
 }
 
-// True if the gap is larger than what may be chance.
+// True if the interval excludes 0. A verdict also depends on what matters.
 inline bool says_different(const Conclusion& conclusion) {
   return std::fabs(conclusion.gap) > conclusion.half_width;
 }
