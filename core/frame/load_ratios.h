@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
+
+#include "core/frame/frame.h"
 
 namespace moescope {
 
@@ -13,6 +16,14 @@ inline constexpr double kCountsOfFairShare = 10'000, kRatioRounding = 0.01;  // 
 inline bool may_be_ratios(std::uint64_t sum, std::size_t experts) {
   const double of_ratios = kCountsOfFairShare * static_cast<double>(experts);
   return experts > 0 && std::abs(static_cast<double>(sum) - of_ratios) <= kRatioRounding * of_ratios;
+}
+
+// True for the loads of a log that has shares and does not say of how many tokens.
+inline bool are_shares(const RunInfo& run, const RouterFrame& router) {
+  const auto& counts = router.tokens_per_expert;
+  const std::uint64_t sum = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  const bool is_of_tokens = run.tokens_per_step > 0 && sum % static_cast<std::uint64_t>(run.tokens_per_step) == 0;
+  return run_origin(run) == RunOrigin::log && !is_of_tokens && may_be_ratios(sum, counts.size());
 }
 
 }  // namespace moescope

@@ -300,7 +300,9 @@ void ImportedRun::judge(RouterFrame& router, std::int64_t positions) {
   else
     for (std::int64_t i = 1; i < positions; ++i) window.push(not_recorded);
   window.push(counts);
+  const float padding = router.padding_fraction;
   fill_derived_figures(router, window);
+  if (are_shares(info(), router)) router.padding_fraction = padding;  // shares have no rows
   if (loads_ == 0 || sums_.sums > 0) {
     const SumsInLoad found_sums = sums_in(counts);
     sums_ = loads_ == 0 || found_sums == sums_ ? found_sums : SumsInLoad();

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/frame/load_ratios.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
@@ -55,8 +56,10 @@ PlacementStrip::PlacementStrip(QWidget* parent) : PlotFrame(parent) {
   setMouseTracking(true);
 }
 
-void PlacementStrip::setPlacement(const Placement& placement, std::vector<std::uint64_t> load_E, int ranks_per_node) {
+void PlacementStrip::setPlacement(const Placement& placement, std::vector<std::uint64_t> load_E, int ranks_per_node,
+                                  bool are_shares) {
   placement_ = placement;
+  are_shares_ = are_shares;
   load_ = std::move(load_E);
   ranks_per_node_ = std::max(1, ranks_per_node);
   blocks_.clear();
@@ -99,8 +102,10 @@ QRectF PlacementStrip::rectOf(const Block& block) const {
 void PlacementStrip::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const int line = fontMetrics().height();
-  paintLeftAxis(painter, axis(), linearTicks(0, top_, std::max(2, plot.height() / withType(40))),
-                "token copies by rank; experts can be dragged to another rank");
+  const double unit = are_shares_ ? mean_ : 1;
+  paintLeftAxis(painter, axisUp(0, top_ / unit), linearTicks(0, top_ / unit, std::max(2, plot.height() / withType(40))),
+                QString("%1 by rank; experts can be dragged to another rank")
+                    .arg(are_shares_ ? "load, \u00d7 mean," : "token copies"));
   painter.setPen(palette().text().color());
   const int ranks = to_int(rank_load_.size());
   const int stride = labelStride(fontMetrics().horizontalAdvance("000"), columnWidth(), ranks);
@@ -171,16 +176,15 @@ int PlacementStrip::rankAt(QPoint position) const {
 
 QStringList PlacementStrip::describe(const Block& block) const {
   const double load = rank_load_[block.rank];
+  const auto amount = [this](double tokens) {
+    const QString copies = are_shares_ ? QString() : countedText(std::llround(tokens), "copy") + ", ";
+    return copies + QString("%1 \u00d7 the mean").arg(mean_ > 0 ? tokens / mean_ : 0, 0, 'f', 2);
+  };
   const std::size_t replicas = ranksOf(placement_, block.expert).size();
-  QStringList lines{QString("expert %1 on rank %2: %3")
-                        .arg(block.expert)
-                        .arg(block.rank)
-                        .arg(countedText(std::llround(block.to - block.from), "copy"))};
+  QStringList lines{
+      QString("expert %1 on rank %2: %3").arg(block.expert).arg(block.rank).arg(amount(block.to - block.from))};
   if (replicas > 1) lines << QString("one of %1 replicas, which take its tokens in turn").arg(replicas);
-  lines << QString("rank %1: %2, %3 \u00d7 the mean")
-               .arg(block.rank)
-               .arg(countedText(std::llround(load), "copy"))
-               .arg(mean_ > 0 ? load / mean_ : 0, 0, 'f', 2);
+  lines << QString("rank %1: %2").arg(block.rank).arg(amount(load));
   return lines;
 }
 
@@ -302,6 +306,11 @@ std::vector<std::uint64_t> ExpertPlacementPanel::load() const {
   const RouterFrame* router = find_router(frame_.get(), selection_->layer());
   if (!router) return {};
   return {router->tokens_per_expert.begin(), router->tokens_per_expert.end()};
+}
+
+bool ExpertPlacementPanel::haveShares() const {
+  const RouterFrame* router = find_router(frame_.get(), selection_->layer());
+  return router && are_shares(selection_->history()->info(), *router);
 }
 
 // The load of the other shown run in the same layer at the same step; empty if it has other experts.
@@ -475,7 +484,7 @@ void ExpertPlacementPanel::refill() {
                 .arg(loads.size())
           : cost);
   note_->setVisible(!note_->text().isEmpty());
-  strip_->setPlacement(placed(chosen, frame_->step, loads), loads, ranks->ranks_per_node);
+  strip_->setPlacement(placed(chosen, frame_->step, loads), loads, ranks->ranks_per_node, haveShares());
 }
 
 void ExpertPlacementPanel::choose(PlacementChoice::Kind kind) {
@@ -534,13 +543,15 @@ Panel::Answer ExpertPlacementPanel::answer() const {
 }
 
 ValueTable ExpertPlacementPanel::table() const {
-  ValueTable table({{"layer"}, {"expert"}, {"replica"}, {"rank"}, {"load", "copies"}});
+  const bool have_shares = haveShares();
+  ValueTable table({{"layer"}, {"expert"}, {"replica"}, {"rank"}, {"load", have_shares ? "share" : "copies"}});
   const Placement& placement = strip_->placement();
   const auto load_E = load();
+  const double unit = have_shares ? std::accumulate(load_E.begin(), load_E.end(), 0.0) : 1;
   for (int e = 0; e < placement.n_experts() && e < to_int(load_E.size()); ++e) {
     const auto ranks = ranksOf(placement, e);
     for (std::size_t replica = 0; replica < ranks.size(); ++replica)
-      table.add(selection_->layer(), e, replica, ranks[replica], load_E[e] / static_cast<double>(ranks.size()));
+      table.add(selection_->layer(), e, replica, ranks[replica], load_E[e] / unit / static_cast<double>(ranks.size()));
   }
   return table;
 }

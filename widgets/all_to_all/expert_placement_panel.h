@@ -25,8 +25,8 @@ class PlacementStrip : public PlotFrame {
  public:
   explicit PlacementStrip(QWidget* parent = nullptr);
 
-  // `load_E`: tokens of each expert; its replicas take equal shares.
-  void setPlacement(const Placement& placement, std::vector<std::uint64_t> load_E, int ranks_per_node);
+  // `load_E`: tokens of each expert, or shares of unknown unit; its replicas take equal shares.
+  void setPlacement(const Placement& placement, std::vector<std::uint64_t> load_E, int ranks_per_node, bool are_shares);
   void setChosen(int expert);  // selected expert; -1: none
   const Placement& placement() const { return placement_; }
 
@@ -63,6 +63,7 @@ class PlacementStrip : public PlotFrame {
   std::vector<Block> blocks_;
   std::vector<double> rank_load_;
   int ranks_per_node_ = 8, chosen_ = -1, dragged_ = -1, fullest_ = -1;
+  bool are_shares_ = false;
   double top_ = 1, mean_ = 0;
 };
 
@@ -101,6 +102,7 @@ class ExpertPlacementPanel : public Panel {
   void choose(PlacementChoice::Kind kind);
   std::optional<PlacementSite> site() const;
   std::vector<std::uint64_t> load() const;
+  bool haveShares() const;  // the log does not say of how many tokens
   PlacementChoice choice() const;
   // Returns the load of the steps from which the plan for `step` is made, [E]; empty if there is no plan yet.
   std::vector<std::uint64_t> plannedOf(const PlacementChoice& choice, std::int64_t step, int n_experts) const;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/frame/load_ratios.h"
 #include "core/frame/router_stats.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/panel/metric_text.h"
@@ -274,7 +275,7 @@ Panel::Answer BalancePanel::answerOfCapacity() const {
   for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>{}) {
     if (is_missing(max_vio(router.tokens_per_expert))) continue;  // nothing was routed
     dropped += dropped_fraction(router.tokens_per_expert, capacityFactor());
-    padded += padding_fraction(router.tokens_per_expert, 32);
+    padded += router.padding_fraction;  // missing for shares, which have no rows
     ++layers;
   }
   if (layers == 0) return {};
@@ -283,7 +284,8 @@ Panel::Answer BalancePanel::answerOfCapacity() const {
                             .arg(formatPercent(dropped / layers));
   const QString padding =
       QString("padded to multiples of 32, %1 of the rows are zeros").arg(formatPercent(padded / layers));
-  return {"What would a fixed capacity cost?", {first + QStringLiteral("; ") + padding, first}};
+  return {"What would a fixed capacity cost?",
+          {std::isnan(padded) ? first : first + QStringLiteral("; ") + padding, first}};
 }
 
 ValueTable BalancePanel::table() const {
@@ -331,9 +333,11 @@ ValueTable BalancePanel::tableOfCapacity(double factor) const {
   for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>{}) {
     const auto& counts = router.tokens_per_expert;
     if (counts.empty()) continue;
+    const auto padding = [&](std::uint32_t alignment) {
+      return are_shares(selection_->history()->info(), router) ? kNoValue : padding_fraction(counts, alignment);
+    };
     table.add(frame->step, router.layer, factor, dropped_fraction(counts, factor), filler_fraction(counts, factor),
-              padding_fraction(counts, kAlignments[0]), padding_fraction(counts, kAlignments[1]),
-              padding_fraction(counts, kAlignments[2]), padding_fraction(counts, kAlignments[3]));
+              padding(kAlignments[0]), padding(kAlignments[1]), padding(kAlignments[2]), padding(kAlignments[3]));
   }
   return table;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/frame/frame.h"
+#include "core/frame/load_ratios.h"
 #include "core/frame/router_stats.h"
 #include "core/frame/specialisation.h"  // included before Qt, whose keyword `slots` is a name in it
 #include "widgets/look/layouts.h"
@@ -252,7 +253,7 @@ QString ExpertPanel::loadText() const {
 // once.
 QString ExpertPanel::tokensText() const {
   const auto* counts = this->counts();
-  if (!counts) return {};
+  if (!counts || are_shares(selection_->history()->info(), *router())) return {};
   const double all = std::accumulate(counts->begin(), counts->end(), 0.0);
   const int top_k = std::max(1, selection_->history()->info().top_k);
   return QString("%1 of %2").arg(formatCount((*counts)[selection_->expert()]), formatCount(all / top_k));

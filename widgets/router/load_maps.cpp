@@ -36,24 +36,10 @@ const std::vector<int>& ExpertOrders::clusters(const History& history, int layer
   return order;
 }
 
-namespace {
-
-std::uint64_t sumOf(const RouterFrame& router) {
-  return std::accumulate(router.tokens_per_expert.begin(), router.tokens_per_expert.end(), std::uint64_t{0});
-}
-
-// True for the loads of a log that has shares and does not say of how many tokens.
-bool areShares(const RunInfo& run, const TelemetryFrame* frame) {
-  if (!frame || run_origin(run) != RunOrigin::log || run.tokens_per_step > 0) return false;
-  return std::ranges::any_of(frame->routers, [](const RouterFrame& router) {
-    return may_be_ratios(sumOf(router), router.tokens_per_expert.size());
-  });
-}
-
-}  // namespace
-
 ValueTable expertTable(const Selection& selection, const TelemetryFrame* frame, int layer) {
-  const bool are_shares = areShares(selection.history()->info(), frame);
+  const bool are_shares = frame && std::ranges::any_of(frame->routers, [&](const RouterFrame& router) {
+                            return moescope::are_shares(selection.history()->info(), router);
+                          });
   ValueTable table({{selection.stepWord().toStdString()},
                     {"layer"},
                     {"expert"},
@@ -67,7 +53,7 @@ ValueTable expertTable(const Selection& selection, const TelemetryFrame* frame, 
     const auto value = [](const std::vector<float>& values, std::size_t e) {
       return e < values.size() ? values[e] : kNoValue;
     };
-    const auto sum = static_cast<double>(sumOf(router));
+    const double sum = std::accumulate(router.tokens_per_expert.begin(), router.tokens_per_expert.end(), 0.0);
     for (std::size_t e = 0; e < router.tokens_per_expert.size(); ++e)
       table.add(frame->step, router.layer, e,
                 are_shares ? unless_nan(router.tokens_per_expert[e] / sum) : table_value(router.tokens_per_expert[e]),

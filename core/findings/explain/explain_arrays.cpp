@@ -7,6 +7,7 @@
 
 #include "core/files/text/words.h"
 #include "core/findings/explain/explain_parts.h"
+#include "core/frame/load_ratios.h"
 #include "core/frame/model_scans.h"
 #include "core/frame/router_stats.h"
 #include "core/frame/specialisation.h"
@@ -19,6 +20,8 @@ Parts utilisation(Context& at) {
   const std::size_t expert = at.target.expert;
   const double slots = total(counts);
   at.value = counts[expert] * static_cast<double>(counts.size()) / slots;
+  if (are_shares(at.info(), *at.router))
+    return {num(counts[expert] / slots) + " * " + num(counts.size()), "share of the expert, experts E"};
   std::string note = "slots of the expert n_e, experts E, all slots T K";
   const int top_k = at.info().top_k;
   if (top_k > 0 && top_k < std::ssize(counts)) {
@@ -44,7 +47,7 @@ Parts expert_bias(Context& at) {
     std::string note = "the bias one step earlier, and this step's change";
     if (by_quantiles(at.setting(&RouterConfig::balance_rule).value_or(BalanceRule::sign))) {
       note += ": to the value at which the expert would have got its share of this batch";
-    } else if (expert < counts.size()) {
+    } else if (expert < counts.size() && !are_shares(at.info(), *at.router)) {
       const double mean = total(counts) / static_cast<double>(counts.size());
       note += ": n_e = " + num(counts[expert]) + " against n = " + num(mean);
     }
@@ -121,6 +124,7 @@ std::optional<Parts> what_if(Context& at) {
                               (padding ? ", padded to a multiple of " : ", at capacity factor ") + num(parameter));
   }
   if (!at.router) return std::nullopt;
+  if (padding && are_shares(at.info(), *at.router)) return std::nullopt;
   at.value = value(*at.router);
   const auto& counts = at.router->tokens_per_expert;
   const double slots = total(counts);

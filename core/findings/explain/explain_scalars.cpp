@@ -11,6 +11,7 @@
 #include "core/files/text/words.h"
 #include "core/findings/explain/explain_parts.h"
 #include "core/frame/frame.h"
+#include "core/frame/load_ratios.h"
 #include "core/frame/router_stats.h"
 #include "core/numerics/processor.h"
 #include "core/recording/history/router_window.h"
@@ -22,10 +23,10 @@ namespace {
 template <Metric metric>
 Parts own_parts(const Context& at) = delete;
 
-constexpr const char* kNoLoad = "the load itself is not kept for this step";
+constexpr const char* kNoLoad = "the tokens of each expert are not kept for this step";
 
 bool has_load(const Context& at) {
-  return at.router && total(at.router->tokens_per_expert) > 0;
+  return at.router && total(at.router->tokens_per_expert) > 0 && !are_shares(at.info(), *at.router);
 }
 
 // Returns the figure `metric` of every MoE layer at the step.
