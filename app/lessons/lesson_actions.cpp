@@ -52,7 +52,8 @@ QWidget* inFrame(QWidget* page) {
 }
 
 constexpr char kProblemSetFilter[] = "Problem sets (*.toml)";
-constexpr char kScores[] = "lessons";  // group of the settings: the score of each finished lesson
+// Groups of the settings: the score of each finished lesson, and the step of each other one that was begun.
+constexpr char kScores[] = "lessons", kSteps[] = "lesson_steps";
 
 }  // namespace
 
@@ -64,20 +65,33 @@ LessonActions::LessonActions(const Context& context, QMainWindow* window, Lesson
     QSettings store = settings();
     store.beginGroup(kScores);
     finished_ = store.childKeys();
+    store.endGroup();
+    store.beginGroup(kSteps);
+    for (const QString& lesson : store.childKeys())
+      if (const int step = store.value(lesson).toInt(); step >= 0) steps_[lesson] = step;
   }
   connect(pane_, &LessonPane::leaveRequested, this, &LessonActions::leave);
   connect(pane_, &LessonPane::lessonsRequested, this, &LessonActions::pageRequested);
   connect(pane_, &LessonPane::lessonRequested, this, [this](const QString& name) { start(name); });
   connect(guide_, &LessonGuide::lessonLeft, this, &LessonActions::giveWindowBack);
-  connect(guide_, &LessonGuide::stepShown, this, [this](const QString& lesson, int step) { steps_[lesson] = step; });
+  connect(guide_, &LessonGuide::stepShown, this, &LessonActions::keepStep);
   connect(guide_, &LessonGuide::finished, this, [this](const QString& lesson, int right, int questions) {
-    steps_.remove(lesson);
+    keepStep(lesson, -1);
     if (lesson.isEmpty()) return;
     if (!finished_.contains(lesson)) finished_ << lesson;
     if (keeps_scores_)
       settings().setValue(QString("%1/%2").arg(kScores, lesson), QString("%1 of %2").arg(right).arg(questions));
   });
   connect(guide_, &LessonGuide::nextLessonRequested, this, &LessonActions::startNext);
+}
+
+// Keeps the step at which the lesson goes on; -1: it begins anew.
+void LessonActions::keepStep(const QString& lesson, int step) {
+  if (step >= 0)
+    steps_[lesson] = step;
+  else
+    steps_.remove(lesson);
+  if (keeps_scores_) settings().setValue(QString("%1/%2").arg(kSteps, lesson), step);
 }
 
 void LessonActions::makeDock() {

@@ -32,7 +32,7 @@ class LessonActions : public Actions {
   Q_OBJECT
 
  public:
-  // Docks the pane at the right of the window. `keeps_scores`: the scores are stored between sessions.
+  // Docks the pane at the right of the window. `keeps_scores`: the scores and steps are stored between sessions.
   LessonActions(const Context& context, QMainWindow* window, LessonGuide* guide, LessonPane* pane, WindowLayout* layout,
                 bool keeps_scores);
 
@@ -56,6 +56,7 @@ class LessonActions : public Actions {
 
  private:
   void makeDock();
+  void keepStep(const QString& lesson, int step);
   void begin(const QString& name_or_path);
   void writeForm(const QString& problem_set, const QString& student);
   void writeHandIn(const QString& form);

@@ -65,7 +65,7 @@ LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* 
       panels_(selection, workspaces) {
   connect(pane_, &LessonPane::nextRequested, this, &LessonGuide::next);
   connect(pane_, &LessonPane::backRequested, this, &LessonGuide::back);
-  connect(pane_, &LessonPane::resetRequested, this, &LessonGuide::resetStep);
+  connect(pane_, &LessonPane::restartRequested, this, &LessonGuide::reset);
   connect(pane_, &LessonPane::taskRequested, this, &LessonGuide::perform);
   connect(pane_->question(), &LessonQuestion::predicted, this, [this](int choice) { predict(std::max(choice, -1)); });
   connect(pane_->question(), &LessonQuestion::predictedNumber, this,
@@ -87,7 +87,6 @@ LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* 
         if (!active_ || at_end_) return;
         if (std::exchange(entered_, false)) panels_.resetSelection();
         arrange();
-        keepBeginning();
         look();
       },
       Qt::QueuedConnection);
@@ -173,28 +172,6 @@ void LessonGuide::reset() {
   if (active_) begin();
 }
 
-// Rewinds to the checkpoint kept at the beginning of the step, unless a task of this step starts the runs anew.
-void LessonGuide::resetStep() {
-  if (!active_) return;
-  if (at_end_ || step_ == 0) return begin();
-  const std::optional<std::int64_t> began_at = state().began_at;
-  const bool own_runs = startsRuns(step_);
-  if (!own_runs && runsAreOpen() && began_at && session_->live()->status().step > *began_at)
-    if (!session_->rewind(*began_at).isEmpty()) return begin();
-  if (own_runs) open_start_ = kNoRuns;
-  state() = {};
-  state().began_at = began_at;
-  state().done.assign(lessonStep().tasks.size(), false);
-  showStep();
-}
-
-void LessonGuide::keepBeginning() {
-  if (startsRuns(step_) || state().began_at || !runsAreOpen() || session_->live()->status().running) return;
-  const std::int64_t step = session_->live()->status().step;
-  if (step > 0) session_->live()->keep_checkpoint();
-  state().began_at = step;
-}
-
 void LessonGuide::predict(std::optional<int> choice, const QString& number, double value) {
   if (!active_ || at_end_ || state().is_final) return;
   state().choice = choice;
@@ -250,7 +227,6 @@ void LessonGuide::showStep() {
   if (state().choice) pane_->question()->showAnswer(*state().choice);
   if (!state().number.isEmpty()) pane_->question()->showAnswer(state().number);
   arrange();
-  keepBeginning();
   look();
   emit stepShown(q(lesson_.name), step_);
 }
@@ -385,7 +361,7 @@ bool LessonGuide::resultIsSeen() {
   if (!predicted()) return false;
   if (tasksDone() || (lessonStep().view.after_prediction && !startsRuns(step_))) return true;
   const LiveStatus status = runsAreOpen() ? session_->live()->status() : LiveStatus{};
-  return status.step > state().began_at.value_or(0) || !status.catching_up.empty();
+  return status.running || !status.catching_up.empty();
 }
 
 // Returns the figures. The measured values are hidden until the prediction, since they would give the answer away.

@@ -51,8 +51,7 @@ class LessonGuide : public QObject {
  public slots:
   void next();
   void back();
-  void reset();      // restarts the whole lesson with new runs
-  void resetStep();  // forgets predictions and tasks of this step and rewinds its runs to its beginning
+  void reset();  // restarts the whole lesson with new runs
 
  private:
   struct StepState {
@@ -66,7 +65,6 @@ class LessonGuide : public QObject {
     QList<LessonFigureRow> figures;
     QString verdict, explanation;
     std::optional<bool> right;
-    std::optional<std::int64_t> began_at;  // step of the runs when the page was first opened; its checkpoint is kept
     bool predicted() const { return choice || !number.isEmpty(); }
   };
 
@@ -80,7 +78,6 @@ class LessonGuide : public QObject {
   std::pair<int, int> score() const;  // right answers and judged questions
   QString faultLinks() const;
   void predict(std::optional<int> choice, const QString& number = {}, double value = 0);
-  void keepBeginning();  // keeps a checkpoint for resetStep()
   void arrange();
   QString cover() const;
   void openTensors();

@@ -59,7 +59,7 @@ class LessonPane : public QWidget {
   void revealRequested();
   void nextRequested();
   void backRequested();
-  void resetRequested();
+  void restartRequested();
   void lessonsRequested();
   void lessonRequested(QString name);  // a link in the text of the last page
   void leaveRequested();
@@ -87,7 +87,7 @@ class LessonPane : public QWidget {
   QBoxLayout* explanation_;
   QString revealed_;  // text of explanation_
   QToolButton* hint_;
-  QPushButton *reveal_, *next_, *back_, *reset_;
+  QPushButton *reveal_, *next_, *back_, *restart_;
 };
 
 }  // namespace moescope

@@ -187,8 +187,8 @@ void LessonPanels::show(const LessonView& view, const QString& cover, bool locke
   mark(view, cover, locked);
 }
 
-// Frames the panels of a step, covers them and locks their controls. The block microscope stays: it shows the block
-// that the question is about in the format of the step before.
+// Frames the panels of a step and locks their controls. Covers the panels of all workspaces, since any may show the
+// answer; the block microscope stays: it shows the block of the question in the format of the step before.
 void LessonPanels::mark(const LessonView& view, const QString& cover, bool locked) const {
   for (const Workspace* workspace : workspaces_->all())
     for (QDockWidget* dock : workspace->docks()) {
@@ -196,7 +196,7 @@ void LessonPanels::mark(const LessonView& view, const QString& cover, bool locke
                          std::ranges::count(view.panels, dock->objectName().toStdString()) > 0;
       auto* panel = static_cast<PanelDock*>(dock);
       panel->setAccented(named);
-      panel->setCover(named && dock->objectName() != "dock_micro_microscope" ? cover : QString());
+      panel->setCover(dock->objectName() != "dock_micro_microscope" ? cover : QString());
       panel->setLocked(named && locked);
     }
 }

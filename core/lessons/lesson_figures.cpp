@@ -55,7 +55,7 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"steps_until", Source::run, "steps",
      "from the run's newest live change, or start, until the mean of `of` over the last 10 steps is below `limit`"},
     {"loss_gap", Source::run, "nats/token",
-     "mean loss minus run A's over the judged steps, as in the table of verdicts"},
+     "mean loss minus run A's over the range; without one over the judged steps, as in the table of verdicts"},
     {"loss_gap_half", Source::run, "nats/token",
      "half of the interval around loss_gap, from the noise twins among the runs; gaps below it may be chance"},
     {"finding", Source::run, "", "number of findings of the kind `of` that are ongoing at the last step"},
@@ -111,19 +111,16 @@ std::string range_text(const LessonFigure& figure, std::optional<double> above, 
 // Returns "6.5 times as much", "12 % less"; for decibels and shares the difference.
 std::string comparison_text(const LessonFigure& figure, double value, double reference) {
   const std::string direction = value > reference ? " more" : " less";
+  if (figure_text(figure, value) == figure_text(figure, reference)) return "the same";
   if (std::string_view(find_lesson_figure(figure.key)->unit) == "dB") {
     const double decibels = std::fabs(std::round(10 * value) - std::round(10 * reference)) / 10;
-    return decibels > 0 ? figure_text(figure, decibels) + direction : "the same";
+    return figure_text(figure, decibels) + direction;
   }
-  if (is_share(figure))
-    return value == reference
-               ? "the same"
-               : fmt::format("{:.3g} percentage points{}", 100 * std::fabs(value - reference), direction);
+  if (is_share(figure)) return fmt::format("{:.3g} percentage points{}", 100 * std::fabs(value - reference), direction);
   const double ratio = reference > 0 ? value / reference : NAN;
   if (!std::isfinite(ratio)) return value > reference ? "more" : "not more";
   if (ratio >= 2) return fmt::format("{:.2g} times as much", ratio);
   const double relative_distance = std::fabs(ratio - 1);
-  if (relative_distance < 0.0005) return "the same";
   return fmt::format("{:.{}f} %{}", 100 * relative_distance, relative_distance < 0.01 ? 1 : 0, direction);
 }
 
@@ -141,7 +138,8 @@ std::string name_of_reference(const LessonFigure& figure, const LessonFigure& re
   if (a->run != b->run) return std::string("run ") + static_cast<char>('A' + b->run);
   if (!b->from && a->from) return fmt::format("last {} steps", b->last);
   if (!b->from || !b->to) return "compared with";
-  const std::string steps = fmt::format("steps {} to {}", *b->from, *b->to);
+  const std::string steps =
+      *b->from == *b->to ? fmt::format("step {}", *b->from) : fmt::format("steps {} to {}", *b->from, *b->to);
   return b->since_change ? steps + " after the change" : steps;
 }
 
@@ -209,6 +207,12 @@ Conclusion LessonReader::conclusion(int run) const {
 
 std::optional<double> LessonReader::read(const std::string& key, const RunFigure& figure) const {
   if (figure.run >= to_int(histories_.size())) return std::nullopt;
+  if (key == "loss_gap" && figure.from) {
+    RunFigure of_a = figure;
+    of_a.run = 0;
+    const auto loss = read("ce_loss", figure), loss_of_a = read("ce_loss", of_a);
+    return loss && loss_of_a ? std::optional(*loss - *loss_of_a) : std::nullopt;
+  }
   if (key == "loss_gap") return finite(conclusion(figure.run).gap);
   if (key == "loss_gap_half") return finite(conclusion(figure.run).half_width);
   return run_figure(key, figure, *histories_[figure.run], modelled_);

@@ -32,6 +32,10 @@ std::string with_places(const char* action, const std::vector<std::string>& plac
   return action + (" " + joined(places, ", "));
 }
 
+std::string place_words(const std::string& place) {
+  return place.starts_with("*:") ? "expert " + place.substr(2) : place;
+}
+
 // Returns the title of a change of a list of experts: the experts that were added and removed.
 std::string list_title(std::string_view before, std::string_view after, const char* added_title,
                        const char* removed_title) {
@@ -39,10 +43,11 @@ std::string list_title(std::string_view before, std::string_view after, const ch
   std::vector<std::string> added, removed;
   for (const auto& [place, value] : new_places) {
     const auto old = old_places.find(place);
-    if (old == old_places.end() || old->second != value) added.push_back(value.empty() ? place : place + " = " + value);
+    if (old == old_places.end() || old->second != value)
+      added.push_back(place_words(place) + (value.empty() ? "" : " = " + value));
   }
   for (const auto& [place, value] : old_places)
-    if (!new_places.contains(place)) removed.push_back(place);
+    if (!new_places.contains(place)) removed.push_back(place_words(place));
   const std::string first = with_places(added_title, added), second = with_places(removed_title, removed);
   return first + (first.empty() || second.empty() ? "" : "; ") + second;
 }
@@ -51,7 +56,7 @@ std::string change_title(Setting setting, const std::string& before, const std::
   const bool on = after == "true";
   std::string title;
   if (setting == &RouterConfig::killed_experts) title = list_title(before, after, "kill", "revive");
-  if (setting == &RouterConfig::pinned_bias) title = list_title(before, after, "pin", "unpin");
+  if (setting == &RouterConfig::pinned_bias) title = list_title(before, after, "bias of", "release bias of");
   if (setting == &RouterConfig::frozen) title = on ? "freeze the router" : "unfreeze the router";
   if (setting == &RouterConfig::force_balance) title = on ? "force balance" : "let the router choose";
   if (!title.empty()) return title;

@@ -18,7 +18,7 @@ class Connection;
 struct Mark {
   std::int64_t step = 0;
   std::string kind;   // kind of the marker
-  std::string title;  // "kill 1:5", "pin 2:2 = 1", "bias_update_rate = 0.01"; text of notes and events
+  std::string title;  // "kill 1:5", "bias of 2:2 = 1", "bias_update_rate = 0.01"; text of notes and events
   std::string text;   // complete text of the marker
 };
 

@@ -357,7 +357,8 @@ class LessonTest : public QObject {
       open.goOn();
       QTRY_VERIFY2(open.pageText().contains(QString("%1You predicted %2 %").arg(word, number)),
                    qPrintable(open.pageText()));
-      open.guide()->resetStep();
+      open.guide()->reset();
+      open.guide()->next();
     }
   }
 
@@ -654,22 +655,6 @@ class LessonTest : public QObject {
     QCOMPARE(dock->widget()->findChildren<ExpertBiasOverTimePanel*>().size(), 2);
     dock = open.window.findChild<QDockWidget*>("dock_router_load_over_time");
     QCOMPARE(dock->widget()->findChildren<ExpertLoadPanel*>().size(), 2);  // every panel of the step that can be
-  }
-
-  void resettingAStepTakesItsRunsBack() {
-    QTemporaryDir folder;
-    LessonWindow open;
-    open.open(qPrintable(lessonFile(folder, kNano + kStep + trainTo(4) + kStep + trainTo(9))));
-    open.takeStep();
-    open.guide()->next();
-    open.takeStep();
-    QCOMPARE(open.window.session()->live()->status().step, 9);
-    open.guide()->resetStep();
-    QTRY_COMPARE(open.window.session()->live()->status().step, 4);
-    QCOMPARE(open.step(), 1);
-    QVERIFY(!open.tasks()[0]->done());
-    open.takeStep();
-    QCOMPARE(open.window.session()->live()->status().step, 9);
   }
 
   void aBrokenFileIsRefusedWithItsLine() {

@@ -136,9 +136,9 @@ TEST(Marks, TextNamesTheAction) {
     history.append(change_marker(0, step, key, before, value));
   };
   change(10, "router.killed_experts", "3:1", "1:5, 3:1");
-  change(20, "router.pinned_bias", "", "2:2=1");
+  change(20, "router.pinned_bias", "", "*:2=1");
   change(30, "router.killed_experts", "1:5, 3:1", "1:5");
-  change(40, "router.pinned_bias", "2:2=1", "2:2=-0.5, 2:3=1");
+  change(40, "router.pinned_bias", "*:2=1", "2:2=-0.5, 2:3=1");
   change(50, "router.pinned_bias", "2:2=-0.5, 2:3=1", "");
   change(60, "router.bias_update_rate", "0.001", "0.01");
   change(70, "router.frozen", "false", "true");
@@ -148,8 +148,9 @@ TEST(Marks, TextNamesTheAction) {
   history.append(Marker{0, 90, kNoteKind, "look here"});
   history.append(Marker{0, 0, kSettingsMarker, "{}"});
   EXPECT_EQ(titles(history),
-            (std::vector<std::string>{"kill 1:5", "pin 2:2 = 1", "revive 3:1", "pin 2:2 = -0.5, 2:3 = 1",
-                                      "unpin 2:2, 2:3", "Bias update rate = 0.01", "freeze the router",
+            (std::vector<std::string>{"kill 1:5", "bias of expert 2 = 1", "revive 3:1",
+                                      "bias of 2:2 = -0.5, 2:3 = 1; release bias of expert 2",
+                                      "release bias of 2:2, 2:3", "Bias update rate = 0.01", "freeze the router",
                                       "kill 4 experts", "Routed experts = MXFP8, scales rounded down", "look here"}));
   EXPECT_EQ(marks_of(history)[0].text, "router.killed_experts 3:1 -> 1:5, 3:1");
 }
