@@ -1,61 +1,90 @@
 #include "core/cluster/calibration.h"
 
 #include <limits>
-#include <nlohmann/json.hpp>
 
-#include "core/files/text/json_text.h"
+#include "core/files/assets.h"
+#include "core/files/text/toml_section.h"
+#include "core/numerics/index.h"
 
 namespace moescope {
 namespace {
 
-using Json = nlohmann::json;
+constexpr double kMaxFigure = 1e15;
+constexpr int kMaxSize = 1'000'000;
 
-double number(const Json& row, const char* key) {
-  return row.value(key, std::numeric_limits<double>::quiet_NaN());
+// NaN if the row does not have the figure.
+double optional_value(TomlSection& row, const char* key) {
+  return row.number(key, std::numeric_limits<double>::quiet_NaN(), 0, kMaxFigure);
 }
 
-template <class Visit>
-void visit_rows(const Json& root, const char* list, Visit visit) {
-  for (const Json& row : root.value(list, Json::array())) visit(row);
+double value_of(TomlSection& row, const char* key) {
+  row.require(key);
+  return optional_value(row, key);
 }
 
-MeasuredLayer read_layer(const Json& row) {
+int size_of(TomlSection& row, const char* key) {
+  row.require(key);
+  return to_int(row.integer(key, 1, 1, kMaxSize));
+}
+
+MeasuredLayer read_layer(TomlSection& row) {
+  row.unread_table();
+  const std::vector<double> tokens = row.numbers("tokens_per_expert");
   MeasuredLayer layer;
-  layer.shape = {row.at("model"), row.at("D"), row.at("H"), row.at("E"), row.at("top_k")};
-  layer.routing = {.tokens_per_rank = row.at("tokens_per_rank"),
-                   .label = row.value("routing", ""),
-                   .tokens_per_expert = row.value("tokens_per_expert", std::vector<std::int64_t>{}),
-                   .rank_max_over_mean = row.at("rank_max_over_mean"),
-                   .expert_max_over_mean = row.at("expert_max_over_mean"),
-                   .copies_per_token_deep_ep = number(row, "copies_per_token_deep_ep")};
-  layer.times = {number(row, "standard_comm_ms"), number(row, "standard_layer_ms"), number(row, "deep_ep_comm_ms"),
-                 number(row, "deep_ep_layer_ms"), number(row, "experts_ms")};
+  layer.shape = {row.required_text("model"), size_of(row, "D"), size_of(row, "H"), size_of(row, "E"),
+                 size_of(row, "top_k")};
+  layer.routing = {.tokens_per_rank = value_of(row, "tokens_per_rank"),
+                   .label = row.text("routing"),
+                   .tokens_per_expert = {tokens.begin(), tokens.end()},
+                   .rank_max_over_mean = value_of(row, "rank_max_over_mean"),
+                   .expert_max_over_mean = value_of(row, "expert_max_over_mean"),
+                   .copies_per_token_deep_ep = optional_value(row, "copies_per_token_deep_ep")};
+  layer.times = {optional_value(row, "standard_comm_ms"), optional_value(row, "standard_layer_ms"),
+                 optional_value(row, "deep_ep_comm_ms"), optional_value(row, "deep_ep_layer_ms"),
+                 optional_value(row, "experts_ms")};
   return layer;
+}
+
+// Appends a point of the figures `keys` for each row of a list. Rows have further figures, which the model does not
+// use.
+template <class Point, class... Keys>
+void read_points(TomlSection& root, const char* list, std::vector<Point>& points, Keys... keys) {
+  root.for_each_section(list, [&](TomlSection& row) {
+    row.unread_table();
+    points.push_back({value_of(row, keys)...});
+  });
+}
+
+Calibration read_lists(TomlSection& root) {
+  Calibration out;
+  root.unread_table();
+  out.world = size_of(root, "world");
+  read_points(root, "all_to_all_uniform", out.all_to_all, "bytes_per_rank", "ms");
+  read_points(root, "all_to_all_hot_rank", out.hot_rank, "hot_rank_load_over_mean", "bytes_per_rank_sent", "ms");
+  read_points(root, "deep_ep", out.deep_ep, "D", "tokens", "received", "layout_ms", "dispatch_ms", "dispatch_cached_ms",
+              "combine_ms");
+  root.for_each_section("grouped_gemm", [&](TomlSection& row) {
+    row.unread_table();
+    out.grouped_gemm.push_back({row.required_text("shape"), size_of(row, "groups"), value_of(row, "tokens"),
+                                value_of(row, "skew"), value_of(row, "max_over_mean"), value_of(row, "bf16_ms"),
+                                value_of(row, "bf16_dgrad_ms"), value_of(row, "bf16_wgrad_ms")});
+  });
+  root.for_each_section("ep_layer", [&](TomlSection& row) { out.layers.push_back(read_layer(row)); });
+  return out;
 }
 
 }  // namespace
 
-Calibration parse_calibration(std::string_view text) {
-  const Json root = parse_json(text);
-  Calibration out;
-  out.world = root.at("world");
-  visit_rows(root, "all_to_all_uniform", [&](const Json& row) {
-    out.all_to_all.push_back({row.at("bytes_per_rank"), row.at("ms")});
-  });
-  visit_rows(root, "all_to_all_hot_rank", [&](const Json& row) {
-    out.hot_rank.push_back({row.at("hot_rank_load_over_mean"), row.at("bytes_per_rank_sent"), row.at("ms")});
-  });
-  visit_rows(root, "deep_ep", [&](const Json& row) {
-    out.deep_ep.push_back({row.at("D"), row.at("tokens"), row.at("received"), row.at("layout_ms"),
-                           row.at("dispatch_ms"), row.at("dispatch_cached_ms"), row.at("combine_ms")});
-  });
-  visit_rows(root, "grouped_gemm", [&](const Json& row) {
-    out.grouped_gemm.push_back({row.at("shape"), row.at("groups"), row.at("tokens"), row.at("skew"),
-                                row.at("max_over_mean"), row.at("bf16_ms"), row.at("bf16_dgrad_ms"),
-                                row.at("bf16_wgrad_ms")});
-  });
-  visit_rows(root, "ep_layer", [&](const Json& row) { out.layers.push_back(read_layer(row)); });
-  return out;
+Calibration parse_calibration(std::string_view text, const std::string& file) {
+  Calibration calibration;
+  read_valid_toml(text, file, [&](TomlSection& root) { calibration = read_lists(root); });
+  return calibration;
+}
+
+const Calibration& h200_calibration() {
+  constexpr const char* kFile = "calibration/h200x8.toml";
+  static const Calibration calibration = parse_calibration(asset(kFile), kFile);
+  return calibration;
 }
 
 }  // namespace moescope

@@ -1,6 +1,6 @@
-// Times measured on a GPU cluster, as a JSON file: all-to-all, DeepEP, grouped GEMMs and whole expert-parallel layers.
+// Times measured on a GPU cluster, as a TOML file: all-to-all, DeepEP, grouped GEMMs and whole expert-parallel layers.
 //
-// The files are assets/calibration/*.json (the README there explains each figure).
+// The files are assets/calibration/*.toml (the README there explains each figure).
 #pragma once
 
 #include <cstdint>
@@ -67,7 +67,8 @@ struct Calibration {
   std::vector<MeasuredLayer> layers;
 };
 
-// Throws nlohmann::json::exception if a figure is absent: the files are built into the program.
-Calibration parse_calibration(std::string_view text);
+// Throws std::runtime_error with file, line and key if a figure is absent or no number.
+Calibration parse_calibration(std::string_view text, const std::string& file);
+const Calibration& h200_calibration();  // of 8 H200s, the only file with both kinds of all-to-all
 
 }  // namespace moescope

@@ -86,13 +86,8 @@ std::span<const NamedHardwareNumber> hardware_numbers() {
 }
 
 HardwareProfile parse_hardware(std::string_view text, const std::string& file) {
-  TomlProblems problems{file};
   HardwareProfile profile;
-  if (const auto table = parse_toml(text, problems)) {
-    TomlSection root(*table, "", problems);
-    profile = read_profile(root);
-  }
-  problems.throw_first();
+  read_valid_toml(text, file, [&](TomlSection& root) { profile = read_profile(root); });
   return profile;
 }
 

@@ -253,7 +253,7 @@ LayerGain modelled(const LayerModel& model, const MeasuredLayer& like, const std
 }
 
 LayerModel measured_model() {
-  return {parse_calibration(asset("calibration/h200x8.json")), hardware_profile("h200").memory_copy.value};
+  return {h200_calibration(), hardware_profile("h200").memory_copy.value};
 }
 
 const MeasuredLayer& first_layer_of(const LayerModel& model, const std::string& name) {

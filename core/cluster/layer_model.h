@@ -65,7 +65,7 @@ struct LayerComparison {
 std::vector<LayerComparison> compare_with_measured(const LayerModel& model);
 
 // The gain of DeepEP over the standard all-to-all for a whole MoE layer: gains measured on 8 H200s
-// (assets/calibration/h200x8.json), the layer model's curves through these points, and the modelled gain for the router
+// (assets/calibration/h200x8.toml), the layer model's curves through these points, and the modelled gain for the router
 // on the screen.
 struct LayerGain {
   std::string name;  // name of the routing

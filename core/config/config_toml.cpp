@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <sstream>
 #include <stdexcept>
@@ -41,7 +42,7 @@ struct Reader {
   TomlProblems problems;
   std::vector<RunConfig> twins = {};
   std::map<Setting, int> lines = {};
-  bool in_twin = false;
+  bool in_list = false;  // reads one of several runs of a file
 
   // Derived keys, which set other keys, are read first, so that the other keys in the file override them.
   void read(const toml::table& table, const std::string& prefix) {
@@ -52,7 +53,7 @@ struct Reader {
     for (const auto& [key, node] : table) {
       const std::string path = prefix.empty() ? std::string(key.str()) : prefix + "." + std::string(key.str());
       const int line = key.source().begin.line;
-      if (prefix.empty() && !in_twin && (path == kPresetKey || path == kCompareKey)) continue;  // read separately
+      if (prefix.empty() && !in_list && (path == kPresetKey || path == kCompareKey)) continue;  // read separately
       const ConfigField* field = find_field(path);
       if ((field && field->derived) != derived) continue;
       if (field)
@@ -104,7 +105,7 @@ struct Reader {
 
   void read_twin(TomlSection& section) {
     Reader reader{config, {problems.file}};
-    reader.in_twin = true;
+    reader.in_list = true;
     reader.read(section.unread_table(), "");
     for (const auto& [setting, line] : reader.lines)
       if (setting.is_in<DataConfig>())
@@ -114,7 +115,7 @@ struct Reader {
     if (reader.problems.found.empty() && difference(config, twin).empty())
       section.problem("has the same settings as the run that it is compared with");
     reader.check_rules();
-    for (FileProblem& found : reader.problems.found) problems.found.push_back(std::move(found));
+    std::ranges::move(reader.problems.found, std::back_inserter(problems.found));
     twins.push_back(std::move(twin));
   }
 };
@@ -221,15 +222,23 @@ ConfigValue parse_value(const ConfigField& field, std::string_view text) {
 
 ParsedConfig parse_config(std::string_view text, std::string_view file_name, const RunConfig& base) {
   Reader reader{base, {std::string(file_name)}};
-  if (const auto table = parse_toml(text, reader.problems)) {
-    TomlSection root(*table, "", reader.problems);
+  read_toml(text, reader.problems, [&reader](TomlSection& root) {
     reader.read_preset(root);
     reader.read(root.unread_table(), "");
     reader.problems.sort();
     reader.check_rules();
     if (reader.problems.found.empty()) reader.read_comparisons(root);
-  }
+  });
   return {std::move(reader.config), std::move(reader.twins), std::move(reader.problems.found)};
+}
+
+RunConfig read_config(TomlSection& section) {
+  Reader reader{{}, {section.problems().file}};
+  reader.in_list = true;
+  reader.read(section.unread_table(), "");
+  reader.check_rules();
+  std::ranges::move(reader.problems.found, std::back_inserter(section.problems().found));
+  return std::move(reader.config);
 }
 
 std::string read_toml_file(const std::string& path, std::size_t most_bytes, const char* what, std::string& text) {

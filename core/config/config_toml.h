@@ -11,6 +11,8 @@
 
 namespace moescope {
 
+class TomlSection;
+
 // Largest number of candidates that can be compared with one run. If they cannot all train beside it at the same time,
 // they train in groups (core/training/engine/run_groups.h).
 inline constexpr std::size_t kMaxCandidates = 16;
@@ -27,6 +29,8 @@ struct ParsedConfig {
 //     precision.experts = "mxfp8_rceil"
 // Keys that the file leaves out have the values of `base`.
 ParsedConfig parse_config(std::string_view toml, std::string_view file_name, const RunConfig& base = {});
+// Reads the settings in a table of a file.
+RunConfig read_config(TomlSection& section);
 // Reads a config file. If it cannot be read, the result holds a problem that says why.
 ParsedConfig load_config(const std::string& path, const RunConfig& base = {});
 // Reads a user's TOML file into `text`. Returns why it cannot be read; empty if it was read. `what`: as in read_file().

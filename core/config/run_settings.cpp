@@ -14,16 +14,16 @@ namespace {
 
 std::vector<LogName> names_in(const Asset& file) {
   std::vector<LogName> names;
-  TomlProblems problems{std::string(file.name)};
-  const auto table = parse_toml(file.text, problems);
-  problems.throw_first();
-  const std::string program = (*table)["program"].value_or(std::string());
-  const bool are_options = (*table)["options"].value_or(false);
-  if (const toml::table* settings = (*table)["settings"].as_table())
-    for (const auto& [setting, list] : *settings)
-      if (const toml::array* names_list = list.as_array())
-        for (const toml::node& name : *names_list)
-          names.push_back({std::string(setting.str()), name.value_or(std::string()), program, are_options});
+  read_valid_toml(file.text, file.name, [&](TomlSection& root) {
+    root.unread_table();  // the other keys are those of core/logs/tag_map.h
+    const std::string program = root.text("program");
+    const bool are_options = root.flag("options");
+    root.inside("settings", [&](TomlSection& settings) {
+      for (const auto& [setting, list] : settings.unread_table())
+        for (const std::string& name : settings.texts(setting.str()))
+          names.push_back({std::string(setting.str()), name, program, are_options});
+    });
+  });
   return names;
 }
 

@@ -99,9 +99,9 @@ void take_number(const std::string& path, const toml::node& node, TomlProblems& 
     problems.add(line_of(node), path, "must be a number");
 }
 
-HandIn read_hand_in(const toml::table& table, TomlProblems& problems) {
+HandIn read_hand_in(TomlSection& root) {
   HandIn hand_in;
-  TomlSection root(table, "", problems);
+  TomlProblems& problems = root.problems();
   hand_in.assignment = root.required_text("problem_set");
   hand_in.student = root.required_text("student");
   if (const std::string problem = student_problem(hand_in.student); !problem.empty()) root.problem("student", problem);
@@ -191,8 +191,7 @@ ParsedAssignment parse_assignment(std::string_view text, std::string_view file, 
   assignment.lesson = std::move(lesson.lesson);
   assignment.steps = last_step(assignment.lesson);
   TomlProblems problems{std::string(file)};
-  if (const auto table = parse_toml(text, problems)) {
-    TomlSection root(*table, "", problems);
+  read_toml(text, problems, [&](TomlSection& root) {
     root.unread_table();  // the other keys are those of the lesson
     const bool found = root.inside("assignment", [&](TomlSection& section) {
       assignment.preset = section.required_text("preset");
@@ -203,7 +202,7 @@ ParsedAssignment parse_assignment(std::string_view text, std::string_view file, 
     });
     if (!found) problems.add(0, "assignment", "is missing");
     if (assignment.steps == 0) problems.add(0, "step", "a problem set needs a task run_until");
-  }
+  });
   parsed.problems.insert(parsed.problems.end(), problems.found.begin(), problems.found.end());
   return parsed;
 }
@@ -243,7 +242,7 @@ std::string student_problem(std::string_view student) {
 ParsedHandIn parse_hand_in(std::string_view text, std::string_view file) {
   TomlProblems problems{std::string(file)};
   ParsedHandIn parsed;
-  if (const auto table = parse_toml(text, problems)) parsed.hand_in = read_hand_in(*table, problems);
+  read_toml(text, problems, [&](TomlSection& root) { parsed.hand_in = read_hand_in(root); });
   problems.sort();
   parsed.problems = std::move(problems.found);
   return parsed;

@@ -25,27 +25,15 @@ std::string number_list(std::span<const double> numbers) {
   return "[" + joined(numbers, ", ", text) + "]";
 }
 
-std::vector<double> numbers_of(TomlSection& section, std::string_view key) {
-  std::vector<double> numbers;
-  const toml::node* found = section.node(key);
-  const toml::array* array = found ? found->as_array() : nullptr;
-  if (!array) section.problem(key, "must be a list of numbers");
-  for (std::size_t i = 0; array && i < array->size(); ++i) {
-    const auto value = (*array)[i].value<double>();
-    if (!value) section.problem(key, "must be a list of numbers");
-    numbers.push_back(value.value_or(NAN));
-  }
-  return numbers;
-}
-
 ClaimResult read_result(TomlSection& section) {
   ClaimResult result;
   result.claim = section.required_text("claim");
   result.comparison = to_int(section.integer("comparison", 1, 1, 100)) - 1;
   result.settings = section.required_text("settings");
   result.steps = section.integer("steps", 0, 0, std::int64_t{1} << 40);
-  result.values = numbers_of(section, "values");
-  result.gaps = numbers_of(section, "gaps");
+  for (const char* key : {"values", "gaps"}) section.require(key);
+  result.values = section.numbers("values");
+  result.gaps = section.numbers("gaps");
   if (result.values.size() != result.gaps.size()) section.problem("gaps", "must have as many numbers as values");
   return result;
 }
@@ -78,15 +66,12 @@ std::string to_toml(const ClaimResults& results) {
 }
 
 ClaimResults parse_claim_results(std::string_view text, std::string_view file) {
-  TomlProblems problems{std::string(file)};
   ClaimResults results;
-  if (const auto table = parse_toml(text, problems)) {
-    TomlSection root(*table, "", problems);
+  read_valid_toml(text, file, [&](TomlSection& root) {
     results.date = root.required_text("date");
     results.machine = root.required_text("machine");
     root.for_each_section("result", [&](TomlSection& result) { results.results.push_back(read_result(result)); });
-  }
-  problems.throw_first();
+  });
   return results;
 }
 

@@ -70,8 +70,7 @@ void measure_only(std::span<const ClaimComparison> comparisons, RunConfig& confi
   telemetry.sample_every = telemetry.checkpoint_every = 0;
 }
 
-Claim read_claim(const toml::table& table, TomlProblems& problems) {
-  TomlSection root(table, "", problems);
+Claim read_claim(TomlSection& root) {
   Claim claim;
   claim.title = root.required_text("title");
   claim.statement = root.required_text("statement");
@@ -99,10 +98,10 @@ std::vector<std::string_view> claim_assets() {
 ParsedClaim parse_claim(std::string_view text, std::string_view file) {
   TomlProblems problems{std::string(file)};
   ParsedClaim parsed;
-  if (const auto table = parse_toml(text, problems)) {
-    parsed.claim = read_claim(*table, problems);
+  read_toml(text, problems, [&](TomlSection& root) {
+    parsed.claim = read_claim(root);
     parsed.claim.name = name_without_number(file);
-  }
+  });
   problems.sort();
   parsed.problems = std::move(problems.found);
   return parsed;

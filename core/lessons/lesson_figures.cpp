@@ -89,8 +89,7 @@ double tensor_figure(const std::string& key, const LessonTensor& tensor, LessonC
 
 // Reads the 8-GPU file, the only one with both kinds of all-to-all.
 const MeasuredLayer* measured_layer(const std::string& model, const std::string& routing) {
-  static const Calibration calibration = parse_calibration(asset("calibration/h200x8.json"));
-  for (const MeasuredLayer& layer : calibration.layers)
+  for (const MeasuredLayer& layer : h200_calibration().layers)
     if (layer.shape.model == model && layer.routing.label == routing) return &layer;
   return nullptr;
 }

@@ -56,8 +56,7 @@ class LessonParser {
   LessonParser(std::string file, std::optional<std::int64_t> seed) : seed_(seed), problems_{std::move(file)} {}
 
   ParsedLesson parse(std::string_view text) {
-    if (const auto table = parse_toml(text, problems_)) {
-      TomlSection root(*table, "", problems_);
+    read_toml(text, problems_, [this](TomlSection& root) {
       lesson_.title = root.required_text("title");
       lesson_.subject = root.text("subject");
       lesson_.teaches = root.required_text("teaches");
@@ -72,7 +71,7 @@ class LessonParser {
       root.for_each_section("step", [this](TomlSection& step) { read_step(step); });
       root.node("assignment");  // core/lessons/assignment.h
       if (lesson_.steps.empty()) problems_.add(0, "step", "a lesson needs at least one [[step]]");
-    }
+    });
     problems_.sort();
     return {std::move(lesson_), std::move(problems_.found)};
   }
@@ -121,7 +120,7 @@ class LessonParser {
       case LessonFigureInfo::Source::cluster:
         figure.source = read_cluster_figure(section);
         if (!LessonReader({}).read(figure))
-          section.problem("routing", "calibration/h200x8.json has no layer " + section.text("model") +
+          section.problem("routing", "calibration/h200x8.toml has no layer " + section.text("model") +
                                          " with routing " + section.text("routing"));
         break;
     }

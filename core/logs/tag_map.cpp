@@ -292,10 +292,8 @@ std::string spelled_alike(std::string_view name) {
 }
 
 TagMap TagMap::parse(std::string_view toml, const std::string& file_name) {
-  TomlProblems problems{file_name};
   TagMap map;
-  if (const auto table = parse_toml(toml, problems)) {
-    TomlSection root(*table, "", problems);
+  read_valid_toml(toml, file_name, [&](TomlSection& root) {
     map.layer_offset_ = to_int(root.integer("layer_offset", 0, -kLargestOffset, kLargestOffset));
     const std::string program = root.text("program"), because = root.text("assumed_because");
     map.printed_steps_ = root.texts("printed_steps");
@@ -308,10 +306,9 @@ TagMap TagMap::parse(std::string_view toml, const std::string& file_name) {
       if (program.empty()) rule.certainty = Certainty::stated;
       if (!because.empty()) rule.certainty = Certainty::by_shape;
     }
-  }
-  if (problems.found.empty() && map.rules_.empty() && map.layer_offset_ == 0 && map.printed_steps_.empty())
-    problems.add(0, "tag", "is missing: the file holds no [[tag]]");
-  problems.throw_first();
+    if (root.problems().found.empty() && map.rules_.empty() && map.layer_offset_ == 0 && map.printed_steps_.empty())
+      root.problems().add(0, "tag", "is missing: the file holds no [[tag]]");
+  });
   return map;
 }
 

@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   parse_lesson(text, "fuzzed.toml");
   try {
-    const QueueState queue = parse_queue(text);
+    const QueueState queue = parse_queue(text, "fuzzed.queue");
     require(queue.runs.size() > 1 && queue.steps > 0, "a queue has candidates and steps");
   } catch (const std::runtime_error&) {
   }

@@ -30,22 +30,23 @@ struct UnreadForm {
   std::vector<std::string> holds, tables;
 };
 
+UnreadForm read_form(TomlSection& section) {
+  UnreadForm form;
+  form.begins = unescape_bytes(section.text("begins")).value();
+  form.at = section.integer("at", 0, 0, kFormBytes);
+  form.named = section.text("named");
+  form.holds = section.texts("holds");
+  form.tables = section.texts("tables");
+  form.text = section.required_text("is");
+  return form;
+}
+
 const std::vector<UnreadForm>& unread_forms() {
   static const std::vector<UnreadForm> all_forms = [] {
-    TomlProblems problems{kFormsAsset};
     std::vector<UnreadForm> forms;
-    const toml::table table = parse_toml(asset(kFormsAsset), kFormsAsset);
-    TomlSection file(table, "", problems);
-    file.for_each_section("form", [&](TomlSection& section) {
-      UnreadForm& form = forms.emplace_back();
-      form.begins = unescape_bytes(section.text("begins")).value();
-      form.at = section.integer("at", 0, 0, kFormBytes);
-      form.named = section.text("named");
-      form.holds = section.texts("holds");
-      form.tables = section.texts("tables");
-      form.text = section.required_text("is");
+    read_valid_toml(asset(kFormsAsset), kFormsAsset, [&](TomlSection& file) {
+      file.for_each_section("form", [&](TomlSection& section) { forms.push_back(read_form(section)); });
     });
-    problems.throw_first();
     return forms;
   }();
   return all_forms;

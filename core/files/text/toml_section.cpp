@@ -49,6 +49,22 @@ std::size_t long_key_at(std::string_view text) {
   return std::string_view::npos;
 }
 
+// Returns the values of a list; empty, with a problem, if one is not valid.
+template <class Value>
+std::vector<Value> values_of(TomlSection& section, std::string_view key, bool (*is_valid)(const toml::node&),
+                             const char* message) {
+  std::vector<Value> values;
+  const toml::node* found = section.node(key);
+  if (!found) return values;
+  const toml::array* array = found->as_array();
+  if (!array || !std::all_of(array->begin(), array->end(), is_valid)) {
+    section.problem(key, message);
+    return values;
+  }
+  for (const toml::node& entry : *array) values.push_back(*entry.value<Value>());
+  return values;
+}
+
 }  // namespace
 
 toml::table parse_toml(std::string_view text, std::string_view file_name) {
@@ -91,21 +107,24 @@ int line_of(const toml::node& node) {
   return node.source().begin.line;
 }
 
-void TomlProblems::throw_first() {
-  sort();
-  if (!found.empty()) throw std::runtime_error(found.front().text());
-}
-
-std::optional<toml::table> parse_toml(std::string_view text, TomlProblems& problems) {
+void read_toml(std::string_view text, TomlProblems& problems, const std::function<void(TomlSection&)>& read) {
   try {
-    return parse_toml(text, problems.file);
+    const toml::table table = parse_toml(text, problems.file);
+    TomlSection root(table, "", problems);
+    read(root);
   } catch (const toml::parse_error& error) {
     if (const std::string encoding = text_problem(text); !encoding.empty())
       problems.add(0, "", encoding);
     else
       problems.add(error.source().begin.line, "", "not TOML: " + std::string(error.description()));
-    return std::nullopt;
   }
+}
+
+void read_valid_toml(std::string_view text, std::string_view file, const std::function<void(TomlSection&)>& read) {
+  TomlProblems problems{std::string(file)};
+  read_toml(text, problems, read);
+  problems.sort();
+  if (!problems.found.empty()) throw std::runtime_error(problems.found.front().text());
 }
 
 TomlSection::TomlSection(const toml::table& table, std::string path, TomlProblems& problems)
@@ -141,6 +160,12 @@ std::string TomlSection::required_text(std::string_view key) {
   return text(key);
 }
 
+bool TomlSection::flag(std::string_view key) {
+  const toml::node* found = node(key);
+  if (found && !found->is_boolean()) problem(key, "must be true or false");
+  return found && found->value_or(false);
+}
+
 double TomlSection::number(std::string_view key, double otherwise, double min, double max) {
   const toml::node* found = node(key);
   if (!found) return otherwise;
@@ -159,16 +184,13 @@ std::int64_t TomlSection::integer(std::string_view key, std::int64_t otherwise, 
 }
 
 std::vector<std::string> TomlSection::texts(std::string_view key) {
-  const toml::node* found = node(key);
-  std::vector<std::string> list;
-  if (!found) return list;
-  const toml::array* array = found->as_array();
-  if (!array || !std::all_of(array->begin(), array->end(), [](const toml::node& n) { return n.is_string(); })) {
-    problem(key, "must be a list of texts: [\"...\", \"...\"]");
-    return list;
-  }
-  for (const toml::node& entry : *array) list.push_back(**entry.as_string());
-  return list;
+  constexpr auto is_text = [](const toml::node& entry) { return entry.is_string(); };
+  return values_of<std::string>(*this, key, is_text, "must be a list of texts: [\"...\", \"...\"]");
+}
+
+std::vector<double> TomlSection::numbers(std::string_view key) {
+  constexpr auto is_number = [](const toml::node& entry) { return entry.is_number(); };
+  return values_of<double>(*this, key, is_number, "must be a list of numbers");
 }
 
 int TomlSection::choice(std::string_view key, std::initializer_list<std::string_view> choices, int otherwise) {

@@ -34,11 +34,7 @@ struct TomlProblems {
     found.push_back({file, line, key, message});
   }
   void sort() { std::ranges::stable_sort(found, {}, &FileProblem::line); }  // by line
-  void throw_first();  // throws std::runtime_error with the first problem by line
 };
-
-// Parses the text of `problems.file`. Returns nullopt, with a problem, if it is not TOML.
-std::optional<toml::table> parse_toml(std::string_view text, TomlProblems& problems);
 
 // One table. Values are read by key; the destructor reports unknown keys.
 class TomlSection {
@@ -65,12 +61,14 @@ class TomlSection {
   std::optional<std::string> optional_text(std::string_view key);
   std::string text(std::string_view key) { return optional_text(key).value_or(std::string()); }
   std::string required_text(std::string_view key);
+  bool flag(std::string_view key);  // false if it is not given
   double number(std::string_view key, double otherwise, double min, double max);
   std::int64_t integer(std::string_view key, std::int64_t otherwise, std::int64_t min, std::int64_t max);
   std::optional<std::int64_t> optional_integer(std::string_view key, std::int64_t min, std::int64_t max) {
     return node(key) ? std::optional(integer(key, 0, min, max)) : std::nullopt;
   }
   std::vector<std::string> texts(std::string_view key);
+  std::vector<double> numbers(std::string_view key);  // may be NaN
   // Returns the index of one of `choices`.
   int choice(std::string_view key, std::initializer_list<std::string_view> choices, int otherwise);
   const toml::table* table(std::string_view key);
@@ -88,5 +86,10 @@ class TomlSection {
   std::set<std::string, std::less<>> used_;
   bool reports_unknown_ = true;
 };
+
+// Calls `read` with the whole text as a section, if it is TOML.
+void read_toml(std::string_view text, TomlProblems& problems, const std::function<void(TomlSection&)>& read);
+// Throws std::runtime_error with the first problem by line.
+void read_valid_toml(std::string_view text, std::string_view file, const std::function<void(TomlSection&)>& read);
 
 }  // namespace moescope

@@ -1,8 +1,8 @@
 // The state of a queue of candidates beside its recordings, so that it can be continued after a restart of the program.
 //
-// JSON: {"moescope_queue": 1, "steps": 400, "finished_groups": 1, "runs": [TOML of run A, TOML of a candidate, ...]}.
-// The recordings determine what was trained (finished_group()); the number of finished groups in the file is only for
-// lists of queues, which do not read the recordings.
+// TOML: `steps`, `finished_groups`, and the settings of each run as a [[run]]. The recordings determine what was
+// trained (finished_group()); the number of finished groups is only for lists of queues, which do not read the
+// recordings.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ std::string recording_of_queue(const std::string& queue_file);
 // queue.
 std::string queue_file_beside(const std::string& group_recording);
 
-// Both throw std::runtime_error; load_queue() adds the path.
-QueueState parse_queue(std::string_view json);
+// Both throw std::runtime_error with file, line and key.
+QueueState parse_queue(std::string_view text, std::string_view file_name);
 QueueState load_queue(const std::string& path);
 void save_queue(const std::string& path, const QueueState& state);  // throws std::runtime_error "PATH: why"
 

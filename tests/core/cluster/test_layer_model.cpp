@@ -6,47 +6,34 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
 #include <string>
 
 #include "core/cluster/hardware.h"
 #include "core/cluster/layer_model.h"
-#include "core/cluster/model_shape.h"
 #include "core/files/assets.h"
-#include "core/files/text/words.h"
+#include "core/files/text/toml_section.h"
 
 namespace moescope {
 namespace {
 
-using Json = nlohmann::json;
-
-constexpr const char* kFiles[] = {"calibration/h200x4.json", "calibration/h200x8.json"};
+constexpr const char* kFiles[] = {"calibration/h200x4.toml", "calibration/h200x8.toml"};
 // Largest errors that the model promises.
 constexpr double kLayerMedian = 0.10, kLayerWorst = 0.20, kCommMedian = 0.15;
 
-// Returns a file with the shapes that the 4-GPU file does not state, and with its forward times for both backward
-// times.
-Json file(const char* name) {
-  Json json = Json::parse(asset(name));
-  for (Json& row : json["ep_layer"]) {
-    const std::string model = row["model"] == "671B_slice" ? "671B" : row["model"];
-    const ModelShape& shape = model_shape(model);
-    row["model"] = model;
-    for (const auto& [key, value] : {std::pair{"D", shape.dim}, {"H", shape.moe_inter}, {"top_k", shape.top_k}})
-      if (!row.contains(key)) row[key] = value;
-    if (!row.contains("E")) row["E"] = model == "671B" ? 32 : 64;
-    if (row.contains("layer_ms")) {
-      row["standard_layer_ms"] = row["layer_ms"];
-      row["standard_comm_ms"] = row["comm_4x_a2a_ms"];
-    }
+toml::array& rows_of(toml::table& measured, const char* list) {
+  return *measured[list].as_array();
+}
+
+// Returns a file, whose forward times stand for those of both backward GEMMs if it does not have them.
+toml::table file(const char* name) {
+  toml::table measured = parse_toml(asset(name), name);
+  for (toml::node& entry : rows_of(measured, "grouped_gemm")) {
+    toml::table& row = *entry.as_table();
+    for (const char* key : {"bf16_dgrad_ms", "bf16_wgrad_ms"}) row.insert(key, row["bf16_ms"].value_or(0.0));
   }
-  for (Json& row : json["grouped_gemm"]) {
-    if (!row.contains("groups")) row["groups"] = row["shape"].get<std::string>().starts_with("671B") ? 8 : 16;
-    for (const char* key : {"bf16_dgrad_ms", "bf16_wgrad_ms"})
-      if (!row.contains(key)) row[key] = row["bf16_ms"];
-  }
-  return json;
+  return measured;
 }
 
 // Absolute relative errors over the rows with both values.
@@ -66,9 +53,11 @@ struct CalibrationReport {
   ErrorSummary layer, comm, experts;
 };
 
-CalibrationReport report_of(const Json& json, double memory_GBps = 4300) {
+CalibrationReport report_of(const toml::table& measured, double memory_GBps = 4300) {
+  std::ostringstream text;
+  text << measured;
   CalibrationReport report;
-  report.rows = compare_with_measured(LayerModel(parse_calibration(json.dump()), memory_GBps));
+  report.rows = compare_with_measured(LayerModel(parse_calibration(text.str(), "changed.toml"), memory_GBps));
   std::vector<double> layer, comm, experts;
   for (const LayerComparison& row : report.rows) {
     layer.push_back(std::fabs(row.predicted.layer_ms() / row.measured_layer_ms - 1));
@@ -88,12 +77,13 @@ void expect_promises(const CalibrationReport& report, const std::string& which) 
   EXPECT_LE(report.comm.median, kCommMedian) << which;
 }
 
-void each_time(Json& json, const std::vector<const char*>& lists, const std::function<double(double)>& change) {
+void each_time(toml::table& measured, const std::vector<const char*>& lists,
+               const std::function<double(double)>& change) {
   for (const char* list : lists) {
-    if (!json.contains(list)) continue;
-    for (Json& row : json[list])
-      for (auto& [key, value] : row.items())
-        if (key.ends_with("ms")) value = change(value);
+    if (!measured.contains(list)) continue;
+    for (toml::node& row : rows_of(measured, list))
+      for (auto&& [key, value] : *row.as_table())
+        if (key.str().ends_with("ms")) *value.as_floating_point() = change(**value.as_floating_point());
   }
 }
 
@@ -125,7 +115,7 @@ TEST(LayerModel, ManualHasTheErrorsOfBothHosts) {
 
 TEST(LayerModel, NeverLooksAtTheTimesOfLayers) {
   for (const char* name : kFiles) {
-    Json changed = file(name);
+    toml::table changed = file(name);
     each_time(changed, {"ep_layer"}, [](double ms) { return 3 * ms + 7; });
     const CalibrationReport before = report_of(file(name)), after = report_of(changed);
     ASSERT_EQ(before.rows.size(), after.rows.size());
@@ -140,7 +130,7 @@ TEST(LayerModel, NeverLooksAtTheTimesOfLayers) {
 // A GPU of half the speed in everything has layers of twice the time: no time is a constant of the program.
 TEST(LayerModel, ScalesWithItsParts) {
   for (const char* name : kFiles) {
-    Json slow = file(name);
+    toml::table slow = file(name);
     each_time(slow, kParts, [](double ms) { return 2 * ms; });
     const CalibrationReport before = report_of(file(name)), after = report_of(slow, 2150);
     for (std::size_t i = 0; i < before.rows.size(); ++i)
@@ -152,7 +142,7 @@ TEST(LayerModel, KeepsItsPromisesUnderMeasurementNoise) {
   std::mt19937 rng(3);
   std::uniform_real_distribution<double> noise(0.95, 1.05);
   for (const char* name : kFiles) {
-    Json noisy = file(name);
+    toml::table noisy = file(name);
     each_time(noisy, kParts, [&](double ms) { return ms * noise(rng); });
     expect_promises(report_of(noisy), name);
   }
@@ -160,22 +150,23 @@ TEST(LayerModel, KeepsItsPromisesUnderMeasurementNoise) {
 
 // Without points in the middle and at the upper end, a model that memorized the points would fail.
 TEST(LayerModel, KeepsItsPromisesWithFewerPoints) {
-  const auto without = [](const char* name, const char* list, const std::function<bool(const Json&)>& leave_out) {
-    Json json = file(name);
-    Json remaining = Json::array();
-    for (const Json& row : json[list])
-      if (!leave_out(row)) remaining.push_back(row);
-    EXPECT_LT(remaining.size(), json[list].size());
-    json[list] = remaining;
-    expect_promises(report_of(json), std::string(name) + " without some of " + list);
+  const auto without = [](const char* name, const char* list,
+                          const std::function<bool(const toml::table&)>& leave_out) {
+    toml::table measured = file(name);
+    toml::array remaining;
+    for (const toml::node& row : rows_of(measured, list))
+      if (!leave_out(*row.as_table())) remaining.push_back(row);
+    EXPECT_LT(remaining.size(), rows_of(measured, list).size());
+    measured.insert_or_assign(list, remaining);
+    expect_promises(report_of(measured), std::string(name) + " without some of " + list);
   };
   for (const char* name : kFiles) {
-    without(name, "all_to_all_uniform", [](const Json& row) { return row["bytes_per_rank"] == 268435456; });
-    without(name, "grouped_gemm", [](const Json& row) { return row["tokens"] >= 65536; });
-    without(name, "grouped_gemm", [](const Json& row) { return row["skew"] > 0; });
+    without(name, "all_to_all_uniform", [](const toml::table& row) { return row["bytes_per_rank"] == 268435456; });
+    without(name, "grouped_gemm", [](const toml::table& row) { return row["tokens"].value_or(0) >= 65536; });
+    without(name, "grouped_gemm", [](const toml::table& row) { return row["skew"].value_or(0.0) > 0; });
   }
-  without(kFiles[1], "deep_ep", [](const Json& row) { return row["tokens"] == 4096; });
-  without(kFiles[1], "deep_ep", [](const Json& row) { return row["routing"] == "round_robin"; });
+  without(kFiles[1], "deep_ep", [](const toml::table& row) { return row["tokens"] == 4096; });
+  without(kFiles[1], "deep_ep", [](const toml::table& row) { return row["routing"] == "round_robin"; });
 }
 
 TEST(LayerModel, FindsWhatTheMeasurementsFound) {
@@ -192,6 +183,22 @@ TEST(LayerModel, FindsWhatTheMeasurementsFound) {
   EXPECT_GT(ratio("671B", "round_robin"), ratio("671B", "grouped:4"));
   EXPECT_GT(ratio("671B", "grouped:4"), ratio("671B", "uniform"));
   EXPECT_LT(ratio("16B", "uniform"), 1);
+}
+
+TEST(Calibration, FigureThatIsMissingOrWrongIsNamedWithItsLine) {
+  const auto refusal = [](const std::string& text) {
+    try {
+      parse_calibration(text, "node.toml");
+    } catch (const std::runtime_error& problem) {
+      return std::string(problem.what());
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(refusal("world = 4"), "none");
+  EXPECT_EQ(refusal("world = 4\nall_to_all_uniform = [\n  {bytes_per_rank = 1},\n]"),
+            "node.toml:3: all_to_all_uniform 1.ms: is missing");
+  EXPECT_EQ(refusal("world = 4\n[[all_to_all_uniform]]\nbytes_per_rank = 1\nms = \"7\""),
+            "node.toml:4: all_to_all_uniform 1.ms: must be a number from 0 to 1000000000000000");
 }
 
 }  // namespace

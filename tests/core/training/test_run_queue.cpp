@@ -185,15 +185,25 @@ TEST_F(QueueFiles, OfOtherSettingsOrDamagedIsRefused) {
   other = state;
   other.runs[2].name = other.runs[1].name;
   save_queue(path("sweep.queue"), other);
-  EXPECT_NE(refusal().find("two of its runs are named lr1"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find("two runs are named lr1"), std::string::npos) << refusal();
   fs::remove(path("sweep.queue"));
   EXPECT_NE(refusal().find("sweep.queue"), std::string::npos) << refusal();
   EXPECT_EQ(queue_file_beside(path("sweep-2.moescope")), "");
-  for (const char* json : {"", "[]", "{}", R"({"moescope_queue": 2, "steps": 4, "finished_groups": 0, "runs": []})",
-                           R"({"moescope_queue": 1, "steps": 4, "finished_groups": 0, "runs": [3, 4]})",
-                           R"({"moescope_queue": 1, "steps": 0, "finished_groups": 0, "runs": []})",
-                           R"({"moescope_queue": 1, "steps": 4, "finished_groups": 0, "runs": ["name = 'a'"]})"})
-    EXPECT_THROW(parse_queue(json), std::runtime_error) << json;
+  const auto text_refusal = [](const std::string& text) {
+    try {
+      parse_queue(text, "sweep.queue");
+    } catch (const std::runtime_error& problem) {
+      return std::string(problem.what());
+    }
+    return std::string("none");
+  };
+  const std::string begin = "steps = 4\nfinished_groups = 0\n";
+  EXPECT_EQ(text_refusal(begin), "sweep.queue:1: run: there are 0; allowed: run A and 1 to 16 candidates");
+  EXPECT_EQ(text_refusal(begin + "run = 3"), "sweep.queue:3: run: must be written as [[run]]");
+  EXPECT_EQ(text_refusal("finished_groups = 0\nsteps = 0"),
+            "sweep.queue:2: steps: must be a whole number from 1 to 1000000000");
+  EXPECT_EQ(text_refusal(begin + "[[run]]\nrouter.top_q = 4"),
+            "sweep.queue:4: router.top_q: no such key, did you mean router.top_k?");
 }
 
 TEST(RunQueue, BaselineOfOtherBitsEndsItInWords) {
