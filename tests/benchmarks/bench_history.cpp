@@ -1,11 +1,9 @@
-// Time of the history, the recording and the counting of volumes, with the limits that the screen and the trainer set.
+// Time of the history and the recording, with the limits that the screen and the trainer set.
 #include <benchmark/benchmark.h>
 
 #include <filesystem>
-#include <numeric>
 #include <random>
 
-#include "core/cluster/ranks/volumes.h"
 #include "core/frame/router_stats.h"
 #include "core/recording/frame_sink.h"
 #include "tests/support/sample_frames.h"
@@ -173,20 +171,6 @@ void publish(benchmark::State& state) {
   }
 }
 BENCHMARK(publish)->Unit(benchmark::kMicrosecond)->Iterations(2000);
-
-void volumes_16384_tokens_top8_over_256_ranks(benchmark::State& state) {  // limit: 1 ms
-  std::mt19937 rng(1);
-  std::vector<std::int32_t> topk, ids(256);
-  std::iota(ids.begin(), ids.end(), 0);
-  for (int t = 0; t < 16384; ++t) {
-    for (int k = 0; k < 8; ++k) {
-      std::swap(ids[k], ids[k + rng() % (256 - k)]);
-      topk.push_back(ids[k]);
-    }
-  }
-  for (auto _ : state) benchmark::DoNotOptimize(count_volumes(topk, 8, 256, 256, 8));
-}
-BENCHMARK(volumes_16384_tokens_top8_over_256_ranks)->Unit(benchmark::kMillisecond);
 
 void noise_floor_of_1024_tokens_top2_of_16(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(max_vio_noise_floor(1024, 2, 16));

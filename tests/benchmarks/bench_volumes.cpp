@@ -5,12 +5,10 @@
 // the step. Limit: 0.02.
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
-#include <numeric>
-#include <random>
 #include <vector>
 
 #include "app/program/kernel_restart.h"
+#include "core/cluster/ranks/routing_patterns.h"
 #include "core/cluster/ranks/volumes.h"
 #include "core/config/config_toml.h"
 #include "core/training/trainer.h"
@@ -23,24 +21,9 @@ namespace {
 
 constexpr int kTokens = 16384, kTopK = 8, kExperts = 256, kRanksPerNode = 8;
 
-// Returns the experts of each token, [T, K], distinct and from `groups` random groups of 32 experts.
-std::vector<std::int32_t> random_topk(int groups) {
-  std::mt19937 generator(1);
-  std::vector<std::int32_t> topk_TK, group(kExperts / 32), expert;
-  std::iota(group.begin(), group.end(), 0);
-  for (int t = 0; t < kTokens; ++t) {
-    std::shuffle(group.begin(), group.end(), generator);
-    expert.clear();
-    for (int g = 0; g < groups; ++g)
-      for (int e = 0; e < 32; ++e) expert.push_back(group[static_cast<std::size_t>(g)] * 32 + e);
-    std::shuffle(expert.begin(), expert.end(), generator);
-    topk_TK.insert(topk_TK.end(), expert.begin(), expert.begin() + kTopK);
-  }
-  return topk_TK;
-}
-
 void count_all(benchmark::State& state, const Placement& placement, int groups) {
-  const std::vector<std::int32_t> topk_TK = random_topk(groups);
+  const std::vector<std::int32_t> topk_TK =
+      route_by_pattern({RoutingRule::grouped, 8, groups}, kTokens, kTopK, kExperts);
   for (auto _ : state) {
     VolumeFrame volume = count_volumes(topk_TK, kTopK, placement, kRanksPerNode);
     benchmark::DoNotOptimize(volume.copies_RR.data());

@@ -63,6 +63,7 @@ TEST(RoutingPatterns, PayloadOfAToken) {
   EXPECT_EQ(bytes_per_token(Payload::bf16, 7168), 14336);
   EXPECT_EQ(bytes_per_token(Payload::fp8, 7168), 7392);
   EXPECT_EQ(bytes_per_token(Payload::mxfp8, 7168), 7392);
+  EXPECT_EQ(bytes_per_token(Payload::mxfp8, 33), 35);
   EXPECT_EQ(all_to_all_ops(Payload::bf16, true).size(), 6u);
   EXPECT_EQ(all_to_all_ops(Payload::bf16, false).size(), 4u);
   const auto shrunk = [](Payload payload) {

@@ -8,7 +8,6 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "core/cluster/published_runs.h"
 #include "core/cluster/ranks/routing_patterns.h"
@@ -64,53 +63,7 @@ TEST(Timeline, AHotRankMakesTheOthersWait) {
   for (const auto& [rank, us] : end) EXPECT_DOUBLE_EQ(us, timeline.total_us) << rank;
 }
 
-TEST(Timeline, TraceNamesEveryRankAndKeepsTheTimes) {
-  const StepConfig config = published_b200_config(false, AllToAll::standard);
-  const LayerTimeline timeline = layer_timeline(config, fit_to_published(Hypothesis::h1),
-                                                volume_of({RoutingRule::uniform}, config.shape, 16), kTokens);
-  const nlohmann::json trace = nlohmann::json::parse(to_chrome_trace(timeline, "671B"));
-  int threads = 0;
-  double last = 0;
-  for (const auto& event : trace.at("traceEvents")) {
-    threads += event.at("name") == "thread_name";
-    if (event.at("ph") == "X") last = std::max(last, event.at("ts").get<double>() + event.at("dur").get<double>());
-  }
-  EXPECT_EQ(threads, 16);
-  EXPECT_NEAR(last, timeline.total_us, 1e-3);
-}
-
-// Readers of the trace event format require complete events with whole ids and times, which follow each other in whole
-// nanoseconds in each thread, and metadata that name existing threads.
-TEST(Timeline, TraceKeepsTheRulesOfItsFormat) {
-  const StepConfig config = published_b200_config(true, AllToAll::deep_ep);
-  const auto topk = route_by_pattern({RoutingRule::zipf, 8, 4, 0.7}, 16384, 8, 256);
-  const VolumeFrame volume = count_volumes(topk, 8, 256, 32, 8);
-  const LayerTimeline timeline = layer_timeline(config, fit_to_published(Hypothesis::h2), volume, 16384);
-  const nlohmann::json trace = nlohmann::json::parse(to_chrome_trace(timeline, "a \"title\""));
-  ASSERT_TRUE(trace.is_object());
-  std::map<int, std::int64_t> end_ns;
-  std::set<int> named;
-  for (const auto& event : trace.at("traceEvents")) {
-    ASSERT_TRUE(event.at("name").is_string() && event.at("pid").is_number_integer());
-    if (event.at("ph") == "M") {
-      EXPECT_TRUE(event.at("args").at("name").is_string());
-      if (event.at("name") == "thread_name") named.insert(event.at("tid").get<int>());
-      continue;
-    }
-    ASSERT_EQ(event.at("ph"), "X");
-    ASSERT_TRUE(event.at("tid").is_number_integer() && event.at("cat").is_string());
-    const auto ns = [&](const char* key) { return std::llround(event.at(key).get<double>() * 1e3); };
-    EXPECT_NEAR(event.at("ts").get<double>() * 1e3, static_cast<double>(ns("ts")), 1e-5);
-    std::int64_t& end = end_ns[event.at("tid").get<int>()];
-    EXPECT_GE(ns("ts"), end) << "overlaps";
-    EXPECT_GE(ns("dur"), 0);
-    end = ns("ts") + ns("dur");
-  }
-  EXPECT_EQ(named.size(), 32u);
-  for (const auto& [tid, end] : end_ns) EXPECT_TRUE(named.contains(tid));
-}
-
-// The same rules, checked by a reader that shares no code with the writer.
+// A reader that shares no code with the writer checks the rules of the format.
 TEST(Timeline, TraceIsReadByPython) {
   if (std::system("command -v python3 > /dev/null") != 0) GTEST_SKIP() << "python3 is not installed";
   const StepConfig config = published_b200_config(true, AllToAll::deep_ep);
