@@ -339,7 +339,6 @@ void LessonGuide::look() {
   if (!active_ || at_end_) return;
   const LessonStep& step = lessonStep();
   if (runsAreOpen()) state().histories = session_->histories();
-  reader_.set_chosen(tensor_lab_->format());
   reader_.set_histories(state().histories);
   // Checks the tasks in order and stops at the first that is not done, so that a later task is not marked before its
   // turn.

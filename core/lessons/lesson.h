@@ -38,11 +38,6 @@ struct LessonTensor {
 // Returns [rows, cols] row-major; equal seeds give equal bits.
 std::vector<float> make_tensor(const LessonTensor& tensor);
 
-// Columns from which a figure is computed. neighbours: the other columns of the block of 32 that contains the outlier
-// column; others: all columns except the outlier column.
-enum class LessonColumns { all, neighbours, others };
-bool counts(const LessonTensor& tensor, LessonColumns columns, int column);
-
 // Selects one layer or expert, or a statistic over all of them.
 struct LessonPick {
   enum class Of { mean, max, min, one } rule = Of::mean;
@@ -69,8 +64,8 @@ struct RunFigure {
 // A figure of a sample tensor of the lesson.
 struct TensorFigure {
   std::string tensor;
-  std::optional<MatrixFormat> format;  // nullopt: the format that the user has chosen
-  LessonColumns columns = LessonColumns::all;
+  MatrixFormat format;
+  bool without_outlier = false;  // of all columns except the outlier column
   bool operator==(const TensorFigure&) const = default;
 };
 

@@ -9,7 +9,6 @@
 #include <functional>
 #include <numeric>
 #include <ranges>
-#include <tuple>
 
 #include "core/cluster/calibration.h"
 #include "core/config/config_difference.h"
@@ -67,17 +66,18 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"measured_deep_ep_ms", Source::cluster, "ms", "measured layer time with DeepEP"},
 };
 
-double tensor_figure(const std::string& key, const LessonTensor& tensor, LessonColumns columns,
-                     const MatrixFormat& format, const std::vector<float>& values) {
+double tensor_figure(const std::string& key, const LessonTensor& tensor, const TensorFigure& figure,
+                     const std::vector<float>& values) {
   const std::size_t rows = tensor.rows, cols = tensor.cols;
   std::vector<float> q(values.size());
   QuantSums sums;
-  quantize_operand({{values.data(), rows, cols, cols}, format.format, format.axis, {}, &sums}, {q.data(), rows, cols});
+  const auto& [format, axis] = figure.format;
+  quantize_operand({{values.data(), rows, cols, cols}, format, axis, {}, &sums}, {q.data(), rows, cols});
   if (key == "clipped") return sums.clipped_share();
   if (key == "clipped_blocks") return sums.clipped_blocks_share();
   double x2 = 0, err2 = 0, nonzero = 0, lost = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!counts(tensor, columns, to_int(i % cols))) continue;
+    if (figure.without_outlier && to_int(i % cols) == tensor.outlier_column) continue;
     const double x = values[i], error = x - q[i];
     x2 += x * x;
     err2 += error * error;
@@ -127,9 +127,9 @@ std::string comparison_text(const LessonFigure& figure, double value, double ref
 std::string name_of_reference(const LessonFigure& figure, const LessonFigure& reference) {
   const auto* tensor = std::get_if<TensorFigure>(&figure.source);
   const auto* other = std::get_if<TensorFigure>(&reference.source);
-  if (tensor && other && tensor->format && other->format && tensor->format != other->format) {
-    if (tensor->format->axis != other->format->axis) return "blocks along rows";
-    return fmt::format("blocks of {}", other->format->format.block);
+  if (tensor && other && tensor->format != other->format) {
+    if (tensor->format.axis != other->format.axis) return "blocks along rows";
+    return fmt::format("blocks of {}", other->format.format.block);
   }
   const auto* a = std::get_if<RunFigure>(&figure.source);
   const auto* b = std::get_if<RunFigure>(&reference.source);
@@ -225,15 +225,12 @@ std::optional<double> LessonReader::read(const std::string& key, const TensorFig
   const auto tensor = std::find_if(tensors_.begin(), tensors_.end(),
                                    [&](const LessonTensor& candidate) { return candidate.name == figure.tensor; });
   if (tensor == tensors_.end()) return std::nullopt;
-  const MatrixFormat& format = figure.format ? *figure.format : chosen_;
   for (const KnownTensorFigure& known : known_)
-    if (std::tie(known.key, known.tensor, known.columns, known.format) ==
-        std::tie(key, figure.tensor, figure.columns, format))
-      return finite(known.value);
+    if (known.key == key && known.figure == figure) return finite(known.value);
   std::vector<float>& values = values_[tensor->name];
   if (values.empty()) values = make_tensor(*tensor);
-  const double value = tensor_figure(key, *tensor, figure.columns, format, values);
-  known_.push_back({key, figure.tensor, figure.columns, format, value});
+  const double value = tensor_figure(key, *tensor, figure, values);
+  known_.push_back({key, figure, value});
   return finite(value);
 }
 
@@ -306,12 +303,6 @@ std::vector<float> make_tensor(const LessonTensor& tensor) {
     }
   }
   return out;
-}
-
-bool counts(const LessonTensor& tensor, LessonColumns columns, int column) {
-  if (columns == LessonColumns::all) return true;
-  if (column == tensor.outlier_column) return false;
-  return columns == LessonColumns::others || column / kPatch == tensor.outlier_column / kPatch;
 }
 
 namespace {

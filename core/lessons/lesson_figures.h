@@ -62,7 +62,6 @@ class LessonReader {
   explicit LessonReader(std::vector<LessonTensor> tensors) : tensors_(std::move(tensors)) {}
 
   void set_histories(std::vector<std::shared_ptr<const History>> histories) { histories_ = std::move(histories); }
-  void set_chosen(const MatrixFormat& chosen) { chosen_ = chosen; }
 
   // Returns nullopt until the required steps have been taken, or if the figure is NaN or infinite.
   std::optional<double> read(const LessonFigure& figure) const;
@@ -84,12 +83,10 @@ class LessonReader {
 
   std::vector<LessonTensor> tensors_;
   std::vector<std::shared_ptr<const History>> histories_;
-  MatrixFormat chosen_;
   mutable std::map<std::string, std::vector<float>> values_;  // values of tensors by name
   struct KnownTensorFigure {
-    std::string key, tensor;
-    LessonColumns columns;
-    MatrixFormat format;
+    std::string key;
+    TensorFigure figure;
     double value;
   };
   mutable std::vector<KnownTensorFigure> known_;

@@ -70,10 +70,7 @@ LessonOutcome run_lesson(const Lesson& lesson, const std::function<void(const st
     const LessonStep& step = lesson.steps[i];
     for (const LessonTask& task : step.tasks) {
       if (progress) progress(task.text);
-      if (task.kind == LessonTask::Kind::show)
-        reader.set_chosen(task.format);
-      else
-        perform(task, live);
+      perform(task, live);
     }
     if (live) {
       const auto histories = live->histories();

@@ -172,10 +172,8 @@ class LessonParser {
     TensorFigure figure;
     figure.tensor = section.required_text("tensor");
     check_tensor(section, figure.tensor);
-    figure.columns = static_cast<LessonColumns>(section.choice("columns", {"all", "neighbours", "others"}, 0));
-    const toml::node* format = section.node("format");
-    const bool chosen = format && format->is_string() && **format->as_string() == "chosen";
-    if (!chosen) figure.format = read_format(section);
+    figure.without_outlier = section.choice("columns", {"all", "others"}, 0) == 1;
+    figure.format = read_format(section);
     return figure;
   }
 

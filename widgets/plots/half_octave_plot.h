@@ -33,7 +33,7 @@ class HalfOctavePlot : public PlotFrame {
 
  protected:
   QMargins margins() const override {  // room for the legend above the caption
-    return {axisLabelWidth(), 4 + (texts_.front.isEmpty() ? 2 : 3) * fontMetrics().height(), 12, axisLabelHeight()};
+    return {axisLabelWidth(), 8 + (texts_.front.isEmpty() ? 2 : 3) * fontMetrics().height(), 12, axisLabelHeight()};
   }
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
