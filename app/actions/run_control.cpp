@@ -107,7 +107,7 @@ void RunControl::setUntil(std::optional<qint64> step) {
 }
 
 void RunControl::runUntil(qint64 step) {
-  if (!session_->isLive()) return;
+  if (!session_->isLive() || session_->live()->status().step >= step) return;
   end_of_run_ = step;
   bar_->showUntil(step);
   goOn();

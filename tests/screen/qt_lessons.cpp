@@ -553,6 +553,8 @@ class LessonTest : public QObject {
     open.open(qPrintable(file));
     QTRY_COMPARE_WITH_TIMEOUT(open.step(), 1, kLessonWaitMs);
     QCOMPARE(open.window.session()->live()->status().step, 4);
+    open.window.runControl()->runUntil(4);  // that step is reached
+    QVERIFY(!open.window.session()->live()->status().running);
     open.window.firstSteps()->showLessons();
     auto* next = open.window.findChild<QPushButton*>("lessons_next");
     QCOMPARE(next->text(), QString("Continue with lesson 8, step 2"));
