@@ -1,13 +1,17 @@
 #include "core/findings/replay/replay_arrays.h"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
+
+#include "core/frame/describe.h"
 
 namespace moescope {
 namespace {
@@ -21,66 +25,68 @@ constexpr int kFramesForShape = 32;           // frames that are searched for ma
 
 using FramePtr = std::shared_ptr<const TelemetryFrame>;
 
-void append_little_endian(std::uint32_t bits, int bytes, std::vector<std::uint8_t>& out) {
-  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<std::uint8_t>(bits >> (8 * i)));
-}
-
 // Rows of cells; each cell is stored as a share of the largest cell of its row.
 struct ByteTable {
-  std::vector<float> largest;  // [rows]
+  std::vector<float> largest;  // [rows]; NaN: the row has no value
   std::vector<std::uint8_t> shares;
-};
 
-void append_row(std::span<const float> row, ByteTable& load) {
-  float largest = kNoValue;
-  for (const float u : row)
-    if (std::isfinite(u)) largest = std::isfinite(largest) ? std::max(largest, u) : u;
-  load.largest.push_back(largest);
-  for (const float u : row)
-    load.shares.push_back(largest > 0 && u > 0 ? static_cast<std::uint8_t>(std::lround(255 * u / largest)) : 0);
-}
+  template <class Value>
+  void append(std::span<const Value> row) {
+    using Real = std::conditional_t<std::is_integral_v<Value>, double, Value>;
+    Real top = kNoValue;
+    for (const Value value : row)
+      if (std::isfinite(Real(value))) top = std::fmax(top, Real(value));
+    largest.push_back(static_cast<float>(top));
+    for (const Value value : row)
+      shares.push_back(top > 0 && value > 0 ? static_cast<std::uint8_t>(std::lround(255 * Real(value) / top)) : 0);
+  }
+};
 
 bool is_whole(const VolumeFrame& volume) {
   const std::size_t cells = volume.ranks * static_cast<std::size_t>(volume.ranks);
   return volume.ranks > 0 && volume.copies_RR.size() == cells && volume.distinct_RR.size() == cells;
 }
 
-struct MatrixShape {
-  int ranks = 0, per_node = 0;  // 0: not found
-};
-MatrixShape shape_of_matrices(const History& history, StepRange range) {
+// Returns the newest matrices, of 0 ranks if none are found.
+VolumeFrame newest_volume(const History& history, StepRange range) {
   for (int i = kFramesForShape; i > 0; --i) {
     const FramePtr frame = history.frame_at(slice_begin(range, kFramesForShape, i) - 1);
     if (!frame || frame->step < range.first) break;
     for (const RouterFrame& router : frame->routers)
-      if (is_whole(router.volume)) return {router.volume.ranks, router.volume.ranks_per_node};
+      if (is_whole(router.volume)) return router.volume;
   }
   return {};
 }
 
-void append_matrix(std::span<const std::uint32_t> counts, ByteTable& table) {
-  const double top = *std::ranges::max_element(counts);
-  table.largest.push_back(static_cast<float>(top));
-  for (const std::uint32_t count : counts)
-    table.shares.push_back(top > 0 ? static_cast<std::uint8_t>(std::lround(255.0 * count / top)) : 0);
-}
-void append_no_matrix(std::size_t cells, ByteTable& table) {
-  table.largest.push_back(kNoValue);
-  table.shares.resize(table.shares.size() + cells);
-}
-
-// Copies of the standard all-to-all, and de-duplicated copies as in DeepEP.
-struct MatrixTables {
-  ByteTable copies, distinct;
-  void append(const RouterFrame* router, std::size_t cells) {
-    if (router && is_whole(router->volume) && router->volume.copies_RR.size() == cells) {
-      append_matrix(router->volume.copies_RR, copies);
-      append_matrix(router->volume.distinct_RR, distinct);
-    } else {
-      append_no_matrix(cells, copies);
-      append_no_matrix(cells, distinct);
+// The matrices [R, R] of the layers by their keys in JSON lines. A visitor of describe().
+class MatrixTables {
+ public:
+  // A router without matrices of this size has NaN and zeros.
+  void append(const RouterFrame* router, int ranks) {
+    static const VolumeFrame kNoVolume;
+    cells_ = static_cast<std::size_t>(ranks) * ranks;
+    next_ = 0;
+    describe(router && router->volume.ranks == ranks && is_whole(router->volume) ? router->volume : kNoVolume, *this);
+  }
+  void size(int, Size, Column) {}
+  void count_bytes(Column, const auto&...) {}
+  void array(const std::vector<std::uint32_t>& counts, Column column, Extent extent) {
+    if (extent.columns != Size::ranks) return;
+    if (next_ == tables_.size()) tables_.push_back({column.key, {}});
+    ByteTable& table = tables_[next_++].second;
+    table.append(std::span(counts));
+    if (counts.empty()) table.shares.resize(table.shares.size() + cells_);
+  }
+  void write(ReplayJson& matrices) const {
+    for (const auto& [key, table] : tables_) {
+      matrices[std::string(key) + "_largest"] = base64_of(table.largest);
+      matrices[key] = base64_of(table.shares);
     }
   }
+
+ private:
+  std::vector<std::pair<const char*, ByteTable>> tables_;
+  std::size_t cells_ = 0, next_ = 0;
 };
 
 bool has_matrix(const TelemetryFrame& frame) {
@@ -102,6 +108,17 @@ struct ScaleBins {
   int low = kNanScale, high = -1;  // smallest and largest scale byte that a block has; low > high: no block
   std::size_t o = 0, begin = 0;    // index of the operand in the list; index of its first bin in `blocks` of a step
   std::size_t size() const { return high < low ? 0 : static_cast<std::size_t>(high - low + 1); }
+};
+
+// The shares that the page shows of each operand, which has `blocks` blocks.
+constexpr struct {
+  const char* key;
+  double (*share)(const QuantFrame& quant, double blocks);
+} kShares[] = {
+    {"underflow", [](const QuantFrame& quant, double) -> double { return quant.underflow; }},
+    {"clipped", [](const QuantFrame& quant, double) -> double { return quant.clipped; }},
+    {"nan_blocks", [](const QuantFrame& quant, double blocks) { return quant.e8m0_blocks[kNanScale] / blocks; }},
+    {"least_blocks", [](const QuantFrame& quant, double blocks) { return quant.e8m0_blocks[kMinScale] / blocks; }},
 };
 
 // The operands of a run as a table with a row for each measured step.
@@ -126,7 +143,9 @@ class OperandTable {
       bins.begin = row_;
       row_ += bins.size();
       const auto& [layer, gemm, direction, operand] = key;
-      list_.push_back({layer, class_text(gemm), gemm_name(gemm), operand_name(operand), direction_name(direction),
+      std::string class_text = gemm_class_name(gemm_class_of(gemm));
+      std::ranges::replace(class_text, '_', ' ');
+      list_.push_back({layer, class_text, gemm_name(gemm), operand_name(operand), direction_name(direction),
                        bins.size() ? bins.low : 0, bins.size()});
     }
     const std::size_t bytes_of_one = row_ + kBytesOfAnOperand * places_.size();
@@ -141,11 +160,8 @@ class OperandTable {
     taken_steps_.push_back(frame.step);
     const std::size_t at = format_.size(), blocks_at = blocks_.size();
     format_.resize(at + places_.size(), kNoFormat);
-    underflow_.resize(format_.size());
-    clipped_.resize(format_.size());
-    nan_blocks_.resize(format_.size());
-    least_blocks_.resize(format_.size());
-    sqnr_.resize(2 * format_.size());
+    sqnr_.resize(format_.size());
+    for (auto& codes : shares_) codes.resize(format_.size());
     blocks_.resize(blocks_at + row_);
     for (const QuantFrame& quant : frame.quants) {
       const auto found = places_.find(key_of(quant));
@@ -158,25 +174,15 @@ class OperandTable {
       names.push_back(format.name);
       if (format.scale == QuantScale::power_of_two) powers.push_back(format.name);
     }
-    return {{"steps", taken_steps_},
-            {"formats", names},
-            {"powers_of_two", powers},
-            {"list", list_},
-            {"format", base64(format_)},
-            {"sqnr", base64(sqnr_)},
-            {"underflow", base64(underflow_)},
-            {"clipped", base64(clipped_)},
-            {"nan_blocks", base64(nan_blocks_)},
-            {"least_blocks", base64(least_blocks_)},
-            {"blocks", base64(blocks_)}};
+    ReplayJson operands = {{"steps", taken_steps_},        {"formats", names},
+                           {"powers_of_two", powers},      {"list", list_},
+                           {"format", base64_of(format_)}, {"sqnr", base64_of(sqnr_)}};
+    for (std::size_t i = 0; i < shares_.size(); ++i) operands[kShares[i].key] = base64_of(shares_[i]);
+    operands["blocks"] = base64_of(blocks_);
+    return operands;
   }
 
  private:
-  static std::string class_text(Gemm gemm) {
-    std::string text = gemm_class_name(gemm_class_of(gemm));
-    std::ranges::replace(text, '_', ' ');
-    return text;
-  }
   std::uint8_t format_index(const QuantFormat& format) {
     const auto found = std::ranges::find(formats_, format);
     if (found != formats_.end()) return static_cast<std::uint8_t>(found - formats_.begin());
@@ -184,20 +190,14 @@ class OperandTable {
     return static_cast<std::uint8_t>(formats_.size() - 1);
   }
   void take(const QuantFrame& quant, const ScaleBins& bins, std::size_t at, std::size_t blocks_at) {
-    const double all = std::accumulate(quant.e8m0_blocks.begin(), quant.e8m0_blocks.end(), 0.0);
-    const auto share = [&](int byte) { return share_code(all > 0 ? quant.e8m0_blocks[byte] / all : 0); };
     format_[at] = format_index(quant.format);
-    underflow_[at] = share_code(quant.underflow);
-    clipped_[at] = share_code(quant.clipped);
-    nan_blocks_[at] = share(kNanScale);
-    least_blocks_[at] = share(kMinScale);
-    const double hundredths = 100 * static_cast<double>(quant.sqnr_db);
-    int sqnr = -32768;  // NaN
-    if (!std::isnan(hundredths)) sqnr = static_cast<int>(std::clamp(std::round(hundredths), -32e3, 32e3));
-    if (std::isinf(hundredths) && hundredths > 0) sqnr = 32767;
-    sqnr_[2 * at] = static_cast<std::uint8_t>(sqnr);
-    sqnr_[2 * at + 1] = static_cast<std::uint8_t>(sqnr >> 8);
-    for (std::size_t i = 0; i < bins.size(); ++i) blocks_[blocks_at + i] = share(bins.low + to_int(i));
+    const double hundredths = std::round(100 * static_cast<double>(quant.sqnr_db));
+    sqnr_[at] = static_cast<std::int16_t>(std::isnan(hundredths) ? -32768 : std::clamp(hundredths, -32e3, 32e3));
+    if (std::isinf(hundredths) && hundredths > 0) sqnr_[at] = 32767;
+    const double blocks = std::max(1.0, std::accumulate(quant.e8m0_blocks.begin(), quant.e8m0_blocks.end(), 0.0));
+    for (std::size_t i = 0; i < shares_.size(); ++i) shares_[i][at] = share_code(kShares[i].share(quant, blocks));
+    for (std::size_t i = 0; i < bins.size(); ++i)
+      blocks_[blocks_at + i] = share_code(quant.e8m0_blocks[bins.low + i] / blocks);
   }
 
   std::map<PlaceKey, ScaleBins> places_;
@@ -205,17 +205,12 @@ class OperandTable {
   std::vector<ReplayJson> list_;
   std::vector<QuantFormat> formats_;
   std::size_t row_ = 0;  // number of bins of all operands
-  std::vector<std::uint8_t> format_, sqnr_, underflow_, clipped_, nan_blocks_, least_blocks_, blocks_;
+  std::vector<std::uint8_t> format_, blocks_;
+  std::vector<std::int16_t> sqnr_;
+  std::array<std::vector<std::uint8_t>, std::size(kShares)> shares_;
 };
 
 }  // namespace
-
-std::string base64(std::span<const float> values) {
-  std::vector<std::uint8_t> bytes;
-  bytes.reserve(4 * values.size());
-  for (const float value : values) append_little_endian(std::bit_cast<std::uint32_t>(value), 4, bytes);
-  return base64(bytes);
-}
 
 std::uint8_t share_code(double share) {
   if (std::isnan(share)) return 255;
@@ -232,14 +227,14 @@ void add_load(const History& history, StepRange range, int points, const ReplayT
     std::vector<float> u = history.utilisation(layer, range, points, Summary::mean);
     u.resize(points * experts, kNoValue);
     for (std::size_t p = 0; p < static_cast<std::size_t>(points); ++p)
-      append_row(std::span(u).subspan(p * experts, experts), load);
+      load.append(std::span<const float>(u).subspan(p * experts, experts));
   }
-  run["load_max"] = base64(load.largest);
-  run["load"] = base64(load.shares);
+  run["load_max"] = base64_of(load.largest);
+  run["load"] = base64_of(load.shares);
 }
 
 ReplayJson matrices_of(const History& history, StepRange range, int points, std::size_t bytes, const ReplayTick& tick) {
-  const MatrixShape shape = shape_of_matrices(history, range);
+  const VolumeFrame shape = newest_volume(history, range);
   const auto cells = shape.ranks * static_cast<std::size_t>(shape.ranks);
   const auto& layers = history.info().moe_layers;
   const int slices =
@@ -251,17 +246,13 @@ ReplayJson matrices_of(const History& history, StepRange range, int points, std:
     const FramePtr frame = history.frame_at(slice_begin(range, slices, i + 1) - 1);
     if (!frame || frame->step < slice_begin(range, slices, i) || !has_matrix(*frame)) continue;
     steps.push_back(frame->step);
-    for (const int layer : layers) tables.append(find_router(frame.get(), layer), cells);
+    for (const int layer : layers) tables.append(find_router(frame.get(), layer), shape.ranks);
   }
   if (steps.empty()) return nullptr;
-  return {{"steps", steps},
-          {"ranks", shape.ranks},
-          {"per_node", shape.per_node},
-          {"dim", history.info().dim},
-          {"copies_largest", base64(tables.copies.largest)},
-          {"copies", base64(tables.copies.shares)},
-          {"distinct_largest", base64(tables.distinct.largest)},
-          {"distinct", base64(tables.distinct.shares)}};
+  ReplayJson matrices = {
+      {"steps", steps}, {"ranks", shape.ranks}, {"per_node", shape.ranks_per_node}, {"dim", history.info().dim}};
+  tables.write(matrices);
+  return matrices;
 }
 
 ReplayJson operands_of(const History& history, StepRange range, int points, std::size_t bytes, const ReplayTick& tick) {

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
-#include <span>
 #include <string>
+#include <vector>
 
 #include "core/files/text/base64.h"
 #include "core/recording/history/history.h"
@@ -20,7 +20,11 @@ namespace moescope {
 using ReplayJson = nlohmann::ordered_json;
 using ReplayTick = std::function<void(double)>;  // called with the progress of a part, 0 to 1; may throw to cancel
 
-std::string base64(std::span<const float> values);  // little-endian float32
+// Base64 text of the bytes of numbers, in the byte order of memory (narrow_counts.h).
+template <class Number>
+std::string base64_of(const std::vector<Number>& numbers) {
+  return base64({reinterpret_cast<const std::uint8_t*>(numbers.data()), numbers.size() * sizeof(Number)});
+}
 
 // Returns the code of a share from 0 to 1 on a logarithmic scale from 1e-5, with an error of at most 2.4 %. Code 0:
 // share 0; 1: up to 1e-5; 254: share 1; 255: NaN.

@@ -31,7 +31,7 @@ std::string scalar_of(const History& history, Metric metric, const std::vector<i
   for (const int layer : layers)
     for (const PyramidBin& bin : history.series(metric, layer, range, points))
       means.push_back(bin.finite ? bin.mean() : kNoValue);
-  return base64(means);
+  return base64_of(means);
 }
 
 // Returns the number of points, so that load, three scalars of each layer and two of the run fit in `bytes`.
