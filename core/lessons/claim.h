@@ -56,8 +56,6 @@ ParsedClaim parse_claim(std::string_view toml, std::string_view file_name);
 std::vector<std::string> claim_names();
 // Reads a built-in claim by name, or a file by its path.
 ParsedClaim find_claim(std::string_view name_or_path);
-// Returns all built-in claims.
-std::vector<Claim> published_claims();
 
 // Returns a hash of the steps and of the settings of each run that differ from their defaults, except telemetry,
 // parallelism and `portable`. Equal trainings have equal hashes, regardless of the claim's texts.

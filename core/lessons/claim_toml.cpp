@@ -124,12 +124,6 @@ ParsedClaim find_claim(std::string_view name) {
   return reason.empty() ? parse_claim(text, name) : unread<ParsedClaim>(name, reason);
 }
 
-std::vector<Claim> published_claims() {
-  std::vector<Claim> claims;
-  for (const std::string_view file : claim_assets()) claims.push_back(parse_claim(asset(file), file).claim);
-  return claims;
-}
-
 std::string settings_digest(const Claim& claim) {
   std::string text = std::to_string(claim.steps);
   for (const RunConfig& config : claim.runs) {

@@ -66,13 +66,4 @@ float decode_e8m0(std::uint8_t code) {
   return code == 0 ? 0x1p-127f : std::bit_cast<float>(static_cast<std::uint32_t>(code) << 23);
 }
 
-std::uint8_t encode_e8m0_up(float value, bool saturate) {
-  if (std::isnan(value)) return 255;
-  if (value > 0x1p127f) return saturate ? 254 : 255;
-  if (value <= 0x1p-127f) return 0;
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
-  if (bits < 0x00800000) return 1;
-  return static_cast<std::uint8_t>((bits + 0x007FFFFF) >> 23);
-}
-
 }  // namespace moescope

@@ -61,8 +61,6 @@ std::uint8_t encode(ElementFormat format, float value);
 float decode(ElementFormat format, std::uint8_t code);
 
 float decode_e8m0(std::uint8_t code);
-// Returns the code of the smallest 2^k >= value; above 2^127 the code of 2^127 if `saturate`, else the code of NaN.
-std::uint8_t encode_e8m0_up(float value, bool saturate);
 
 using Bf16 = std::uint16_t;  // upper 16 bits of the float32 with the same value
 

@@ -63,9 +63,6 @@ void check_elements(const SafetensorsFile& file) {
     check_codes(file, name + ".encode.input", name + ".encode.code_sat", [&](float x) { return encode(format, x); });
   }
   check_decode(file, "e8m0.decode", [](std::uint8_t code) { return decode_e8m0(code); });
-  const std::string input = "e8m0.encode.input", codes = "e8m0.encode.code_";
-  check_codes(file, input, codes + "up_nosat", [](float x) { return encode_e8m0_up(x, false); });
-  check_codes(file, input, codes + "up_sat", [](float x) { return encode_e8m0_up(x, true); });
 }
 
 // Blocks -----------------------------------------------------------------------------------------------------------

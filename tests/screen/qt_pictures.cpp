@@ -106,7 +106,7 @@ class PicturesTest : public QObject {
     QFETCH(bool, dark);
     applyTheme(dark ? Theme::dark : Theme::light);
     theme_ = themeName(dark ? Theme::dark : Theme::light);
-    other_.clear();
+    differences_.clear();
     MainWindow window(false);
     window.show();
     window.selection()->setHistories({run_->history(), twin_->history()});
@@ -129,7 +129,7 @@ class PicturesTest : public QObject {
       for (QDockWidget* dock : workspace->docks())
         if (auto* panel = qobject_cast<Panel*>(dock->widget())) lookAlone(panel, dock->objectName());
     single_panels_.clear();  // must be deleted before the window, whose selection they use
-    QVERIFY2(other_.isEmpty(), qPrintable("\n" + other_.join('\n')));
+    QVERIFY2(differences_.isEmpty(), qPrintable("\n" + differences_.join('\n')));
   }
 
   void noPictureIsLeftOver() {
@@ -181,19 +181,19 @@ class PicturesTest : public QObject {
       return;
     }
     const QImage kept_picture = QImage(path).convertToFormat(QImage::Format_RGB32);
-    if (kept_picture.isNull()) return void(other_ << path + " is missing");
+    if (kept_picture.isNull()) return void(differences_ << path + " is missing");
     const double share = shareOfOthers(kept_picture, new_picture);
     if (share > kOthersAllowed)
-      other_ << QString("%1: %2 % of its pixels differ, see %3")
-                    .arg(name)
-                    .arg(100 * share, 0, 'f', 2)
-                    .arg(writeDifference(name, kept_picture, new_picture));
+      differences_ << QString("%1: %2 % of its pixels differ, see %3")
+                          .arg(name)
+                          .arg(100 * share, 0, 'f', 2)
+                          .arg(writeDifference(name, kept_picture, new_picture));
   }
 
   std::unique_ptr<SyntheticRun> run_, twin_;
   std::vector<std::unique_ptr<Panel>> single_panels_;
   QString theme_;
-  QStringList other_, taken_names_;
+  QStringList differences_, taken_names_;
 };
 
 SCREEN_TEST(PicturesTest)

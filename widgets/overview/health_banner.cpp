@@ -50,7 +50,7 @@ HealthBanner::HealthBanner(Selection* selection, FindingsWatch* watch, QWidget* 
 
 void HealthBanner::buildLine() {
   word_ = new QLabel(this);
-  other_ = new QLabel(this);
+  other_verdict_ = new QLabel(this);
   words_ = new QLabel(this);
   words_->setTextFormat(Qt::RichText);
   words_->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
@@ -76,7 +76,7 @@ void HealthBanner::buildLine() {
   explain_->setToolTip(explain_->accessibleName());
   connect(explain_, &QToolButton::clicked, this, [this] { openCard(explain_, "Health", &HealthBanner::explanation); });
   followFont(this, [this] {
-    for (QLabel* word : {word_, other_}) word->setFont(semibold(QApplication::font()));
+    for (QLabel* word : {word_, other_verdict_}) word->setFont(semibold(QApplication::font()));
     balance_->setFont(typeFont(Type::secondary));
     updateGeometry();
     place();
@@ -101,7 +101,7 @@ QSize HealthBanner::sizeHint() const {
 QSize HealthBanner::minimumSizeHint() const {
   const int marks = 3 * kSpace12 + withType(kMarkSize, fontMetrics());
   const int texts = texts_->isHidden() ? 0 : texts_->sizeHint().width() + kSpace8;
-  return {marks + word_->sizeHint().width() + other_->sizeHint().width() + texts + explain_->sizeHint().width(),
+  return {marks + word_->sizeHint().width() + other_verdict_->sizeHint().width() + texts + explain_->sizeHint().width(),
           sizeHint().height()};
 }
 
@@ -120,18 +120,18 @@ void HealthBanner::place() {
     put(texts_, right -= texts.width() + kSpace8, texts.width(), std::min(texts.height(), line - kSpace8));
   }
   int left_x = kSpace12 + mark + kSpace8;
-  const auto put_word = [&](QLabel* verdict) {
+  const auto place_verdict = [&](QLabel* verdict) {
     const int word = verdict->text().isEmpty() ? 0 : verdict->sizeHint().width();
     put(verdict, left_x, word, line);
     left_x += word + (word > 0 ? kSpace8 : 0);
   };
-  put_word(word_);
+  place_verdict(word_);
   if (!help_->isHidden()) {
     const QSize help = help_->sizeHint();
     put(help_, right -= help.width() + kSpace8, help.width(), std::min(help.height(), line - kSpace8));
   }
   const QFontMetrics metrics(words_->font());
-  const int other_width = other_->text().isEmpty() ? 0 : other_->sizeHint().width() + kSpace16;
+  const int other_width = other_verdict_->text().isEmpty() ? 0 : other_verdict_->sizeHint().width() + kSpace16;
   const int slack = kSpace4;  // rich text is a little wider than plain text
   shown_text_ = fittingText(sentences(), metrics, right - left_x - other_width - kSpace8 - slack);
   const int words = shown_text_.isEmpty() ? 0 : metrics.horizontalAdvance(shown_text_) + slack;
@@ -139,7 +139,7 @@ void HealthBanner::place() {
   const QString html = withLinks(shown_text_);
   if (words_->text() != html) words_->setText(html);
   left_x += words + kSpace16;
-  put_word(other_);
+  place_verdict(other_verdict_);
   put(balance_, left_x, std::max(0, right - kSpace8 - left_x), line);
   if (tiles_) tiles_->setGeometry(1, line, width() - 2, height() - line - 1);
 }
@@ -151,18 +151,14 @@ bool HealthBanner::event(QEvent* event) {
   return done;
 }
 
-bool HealthBanner::isCut() const {
-  return words_->sizeHint().width() > words_->width() + 1 || word_->sizeHint().width() > word_->width();
-}
-
 QString HealthBanner::text() const {
   return (verdictWord() + QStringLiteral(" ") + sentences().value(0)).trimmed();
 }
 
 // Shows the worst verdict on the other runs, so that a healthy run does not hide it.
-void HealthBanner::fillOther() {
+void HealthBanner::fillOtherVerdict() {
   const Health* worst = nullptr;
-  other_->clear();
+  other_verdict_->clear();
   worst_ = judged_ ? health_.verdict : HealthVerdict::unknown;
   for (int run = 0; run < std::ssize(selection_->histories()); ++run) {
     const bool skipped = run == selection_->run() || selection_->isNoiseTwin(run);
@@ -170,11 +166,11 @@ void HealthBanner::fillOther() {
     if (!health || (worst && health->verdict <= worst->verdict)) continue;
     worst = health;
     other_run_ = run;
-    other_->setToolTip(QString::fromStdString(health->sentence) + "\nClick: makes this run the active one");
-    other_->setText(runLetter(*selection_, run) + QStringLiteral("  ") + health_verdict_name(health->verdict));
+    other_verdict_->setToolTip(QString::fromStdString(health->sentence) + "\nClick: makes this run the active one");
+    other_verdict_->setText(runLetter(*selection_, run) + QStringLiteral("  ") + health_verdict_name(health->verdict));
   }
   if (!worst) return;
-  paintWord(other_, signOf(worst->verdict));
+  paintWord(other_verdict_, signOf(worst->verdict));
   worst_ = std::max(worst_, worst->verdict);
 }
 
@@ -214,11 +210,11 @@ void HealthBanner::fill() {
   health_ = judged(health);
   word_->setText(verdictWord());
   paintWord(word_, sign());
-  fillOther();
+  fillOtherVerdict();
   balance_->setTexts(textsOf(health_.balance));
   help_->setVisible(!health_.help.empty());
   setCursor(judged_ && health_.layer >= 0 ? Qt::PointingHandCursor : Qt::ArrowCursor);
-  setAccessibleDescription((text() + QLatin1Char(' ') + other_->text()).trimmed());
+  setAccessibleDescription((text() + QLatin1Char(' ') + other_verdict_->text()).trimmed());
   place();
   update();
 }
@@ -298,7 +294,7 @@ void HealthBanner::mousePressEvent(QMouseEvent* event) {
 
 void HealthBanner::mouseReleaseEvent(QMouseEvent* event) {
   if (event->button() != Qt::LeftButton || !QRect(0, 0, width(), lineHeight()).contains(event->pos())) return;
-  if (other_->geometry().contains(event->pos())) return selection_->setRun(other_run_);
+  if (other_verdict_->geometry().contains(event->pos())) return selection_->setRun(other_run_);
   showWorst();
 }
 

@@ -27,7 +27,6 @@ class HealthBanner : public QFrame {
   // Returns the form of the sentence that fits.
   QString shownText() const { return (word_->text() + QStringLiteral(" ") + shown_text_).trimmed(); }
   QString shownBalance() const { return balance_->shownText(); }
-  bool isCut() const;  // true if even the shortest text is cut, in a very narrow window
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override;
 
@@ -54,7 +53,7 @@ class HealthBanner : public QFrame {
   void follow(const QString& link);
   Sign sign() const { return signOf(judged_ ? health_.verdict : HealthVerdict::unknown); }
   void paintWord(QLabel* word, Sign sign) const;
-  void fillOther();
+  void fillOtherVerdict();
   QString verdictWord() const;
   QStringList sentences() const;  // long to short
   QString advice() const;
@@ -66,7 +65,7 @@ class HealthBanner : public QFrame {
   Selection* selection_;
   FindingsWatch* watch_;
   Health health_;
-  int other_run_ = -1;                            // run of the verdict in `other_`
+  int other_run_ = -1;                            // run of the verdict in `other_verdict_`
   HealthVerdict worst_ = HealthVerdict::unknown;  // of all runs: a healthy run does not colour the banner of a sick one
   bool judged_ = false;
   struct OfDomain {
@@ -78,7 +77,7 @@ class HealthBanner : public QFrame {
   bool link_followed_ = false;      // the present click followed a link
   const History* shown_ = nullptr;  // shown run; only compared
   QString shown_text_;
-  QLabel *word_, *other_, *words_;  // verdict, the worst one of the other runs, sentence
+  QLabel *word_, *other_verdict_, *words_;  // verdict, the worst one of the other runs, sentence
   FittedLabel* balance_;
   QComboBox* texts_;  // all texts, and each domain; hidden for runs in training and logs
   QPushButton* help_;
