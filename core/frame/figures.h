@@ -35,19 +35,19 @@ enum class Metric {
   fp32_ratio_beyond_2,
   fp32_any_layer_flipped,
   step_ms,
-  max_vio_p50,  // this to max_vio_window_max: percentiles over the MoE layers, layer = kWholeRun
+  max_vio_p50,  // this to max_vio_window_max: percentiles over the MoE layers
   max_vio_p90,
   max_vio_max,
   max_vio_window_p50,
   max_vio_window_p90,
   max_vio_window_max,
-  max_vio,  // this to flip_rate: per MoE layer, or mean over layers (kWholeRun)
+  max_vio,
   max_vio_window,
   cv,
   entropy_norm,
   dead_fraction,
   score_entropy,
-  margin,  // this to flip_rate: per MoE layer, or mean over layers (kWholeRun)
+  margin,
   router_aux_loss,
   router_z_loss,
   padding_fraction,
@@ -57,26 +57,29 @@ enum class Metric {
   max_vio_microbatch,
   max_vio_sequence,
   flip_rate,
-  quant_sqnr_db,    // mean over the quantized operands of the layer, or of the run (kWholeRun)
-  gradient_snr_db,  // all tensors of any layer, or of the model (kWholeRun)
+  quant_sqnr_db,
+  gradient_snr_db,
   gradient_cosine,
-  ranks_per_token,  // this and those below: per MoE layer, or mean over layers
+  ranks_per_token,
   nodes_per_token,
   rank_overload,
   rounding_flip_rate,
-  pinned_gradient_snr_db,  // as gradient_snr_db
+  pinned_gradient_snr_db,
   pinned_gradient_cosine,
-  changed_by_operands,  // per MoE layer, or mean over layers; in the order of RouterRounding
+  changed_by_operands,  // this to changed_by_counts: in the order of RouterRounding
   changed_by_gate_output,
   changed_by_bias,
   changed_by_counts,
 };
 inline constexpr int kNumMetrics = static_cast<int>(Metric::changed_by_counts) + 1;
 inline constexpr int kWholeRun = -1;  // layer of figures of the whole run
-// True if layers have a value of their own, of which the run has the mean.
-constexpr bool is_of_layers(Metric metric) {
-  return metric >= Metric::max_vio;
-}
+
+// The value of the run (kWholeRun) of a figure.
+enum class RunValue : std::uint8_t {
+  alone,           // layers have none
+  mean_of_layers,  // of the values of the MoE layers
+  of_all_tensors   // of all operands or gradients together, besides the values of those of each layer
+};
 
 enum class Worst : std::uint8_t { largest, smallest };
 
@@ -138,6 +141,7 @@ struct MetricInfo {
   Provenance provenance = Provenance::measured_here;
   const char* short_name = name;  // on tiles
   FigurePlot plot{};
+  RunValue run_value = RunValue::alone;  // set by the tables of metrics.h
 };
 
 template <class Frame>

@@ -14,46 +14,54 @@ namespace moescope {
 struct DerivedMetric {
   Metric metric;
   MetricInfo card;
+  RunValue run_value = RunValue::mean_of_layers;
 };
 
 inline constexpr std::array<DerivedMetric, 16> kDerivedMetrics = {{
     {Metric::step_ms,
      {"step_ms", "Step time", "ms", "sum over the phases of the step", "Flat over the run.",
       "Grows: the panel Time of a step shows which phase.", "wall clock", "model sizes, data.batch, precision.experts",
-      kOwnParts}},
+      kOwnParts},
+     RunValue::alone},
     {Metric::max_vio_p50,
      {"max_vio_p50", "MaxVio (batch), median layer", "", "median over the MoE layers of the step's MaxVio (batch)",
       "Near the value of chance.", "High: more than half of the layers are uneven.",
       "percentiles over layers: NVIDIA/Megatron-LM#2398", "router.bias_update_rate, router.aux_coeff",
-      CardParts(CardForm::median_layer, nullptr, Metric::max_vio)}},
+      CardParts(CardForm::median_layer, nullptr, Metric::max_vio)},
+     RunValue::alone},
     {Metric::max_vio_p90,
      {"max_vio_p90", "MaxVio (batch), 90 % of layers", "",
       "90th percentile, between two layers interpolated, over the MoE layers of the step's MaxVio (batch)",
       "Near the value of chance.", "Far above the median: a few layers are uneven; the view by layer shows which.",
       "percentiles over layers: NVIDIA/Megatron-LM#2398", "router.bias_update_rate, router.aux_coeff",
-      CardParts(CardForm::upper_layers, nullptr, Metric::max_vio)}},
+      CardParts(CardForm::upper_layers, nullptr, Metric::max_vio)},
+     RunValue::alone},
     {Metric::max_vio_max,
      {"max_vio_max", "MaxVio (batch), worst layer", "", "largest over the MoE layers of the step's MaxVio (batch)",
       "Near the value of chance.", "Far above the other layers: one layer is uneven, often the first MoE layer.",
       "percentiles over layers: NVIDIA/Megatron-LM#2398", "router.bias_update_rate, router.aux_coeff",
-      CardParts(CardForm::worst_layer, nullptr, Metric::max_vio)}},
+      CardParts(CardForm::worst_layer, nullptr, Metric::max_vio)},
+     RunValue::alone},
     {Metric::max_vio_window_p50,
      {"max_vio_window_p50", "MaxVio (window), median layer", "",
       "median over the MoE layers of the step's MaxVio (window)", "Near 0.",
       "High: more than half of the layers are uneven.", "percentiles over layers: NVIDIA/Megatron-LM#2398",
-      "router.bias_update_rate, router.aux_coeff", CardParts(CardForm::median_layer, nullptr, Metric::max_vio_window)}},
+      "router.bias_update_rate, router.aux_coeff", CardParts(CardForm::median_layer, nullptr, Metric::max_vio_window)},
+     RunValue::alone},
     {Metric::max_vio_window_p90,
      {"max_vio_window_p90", "MaxVio (window), 90 % of layers", "",
       "90th percentile, between two layers interpolated, over the MoE layers of the step's MaxVio (window)", "Near 0.",
       "Far above the median: a few layers are uneven; the view by layer shows which.",
       "percentiles over layers: NVIDIA/Megatron-LM#2398", "router.bias_update_rate, router.aux_coeff",
-      CardParts(CardForm::upper_layers, nullptr, Metric::max_vio_window)}},
+      CardParts(CardForm::upper_layers, nullptr, Metric::max_vio_window)},
+     RunValue::alone},
     {Metric::max_vio_window_max,
      {"max_vio_window_max", "MaxVio (window), worst layer", "",
       "largest over the MoE layers of the step's MaxVio (window)", "Near 0.",
       "Far above the other layers: one layer is uneven, often the first MoE layer.",
       "percentiles over layers: NVIDIA/Megatron-LM#2398", "router.bias_update_rate, router.aux_coeff",
-      CardParts(CardForm::worst_layer, nullptr, Metric::max_vio_window)}},
+      CardParts(CardForm::worst_layer, nullptr, Metric::max_vio_window)},
+     RunValue::alone},
     {Metric::quant_sqnr_db,
      {"quant_sqnr_db", "SQNR, mean of operands", "dB",
       "mean over the quantized operands of 10 log10(sum x^2 / sum (x - q)^2)",
@@ -63,7 +71,8 @@ inline constexpr std::array<DerivedMetric, 16> kDerivedMetrics = {{
       "between both.",
       "Falls during training: the values of some operand differ by more than a scale covers; the matrix of operands "
       "shows which.",
-      "as torchao's compute_error, averaged in dB", "precision.experts", CardParts(CardForm::mean_of_operands)}},
+      "as torchao's compute_error, averaged in dB", "precision.experts", CardParts(CardForm::mean_of_operands)},
+     RunValue::of_all_tensors},
     {Metric::ranks_per_token,
      {"ranks_per_token", "Ranks per token", "",
       "token copies, one per destination rank / T, mean over layers; own rank counted",
@@ -263,20 +272,21 @@ inline constexpr std::array<MetricInfo, 24> kArrayMetrics = {{
      "router.n_limited_groups, router.top_k, parallel.ranks", kPlainParts, Provenance::counted},
 }};
 
-constexpr std::array<const MetricInfo*, kNumMetrics> cards_by_metric() {
-  std::array<const MetricInfo*, kNumMetrics> cards{};
-  const auto place = [&cards](std::optional<Metric> metric, const MetricInfo& card) {
-    if (metric) cards[static_cast<std::size_t>(*metric)] = &card;
+constexpr std::array<MetricInfo, kNumMetrics> cards_by_metric() {
+  std::array<MetricInfo, kNumMetrics> cards{};
+  const auto place = [&cards](std::optional<Metric> metric, MetricInfo card, RunValue run_value) {
+    card.run_value = run_value;
+    if (metric) cards[static_cast<std::size_t>(*metric)] = card;
   };
-  for (const auto& figure : kFrameFigures) place(figure.metric, figure.card);
-  for (const auto& figure : kRouterFigures) place(figure.metric, figure.card);
-  for (const auto& figure : kFlipFigures) place(figure.metric, figure.card);
-  for (const auto& figure : kGradientFigures) place(figure.metric, figure.card);
-  for (const DerivedMetric& derived : kDerivedMetrics) place(derived.metric, derived.card);
+  for (const auto& figure : kFrameFigures) place(figure.metric, figure.card, RunValue::alone);
+  for (const auto& figure : kRouterFigures) place(figure.metric, figure.card, RunValue::mean_of_layers);
+  for (const auto& figure : kFlipFigures) place(figure.metric, figure.card, RunValue::mean_of_layers);
+  for (const auto& figure : kGradientFigures) place(figure.metric, figure.card, RunValue::of_all_tensors);
+  for (const DerivedMetric& derived : kDerivedMetrics) place(derived.metric, derived.card, derived.run_value);
   return cards;
 }
-inline constexpr std::array<const MetricInfo*, kNumMetrics> kMetricCards = cards_by_metric();
-static_assert(std::find(kMetricCards.begin(), kMetricCards.end(), nullptr) == kMetricCards.end());
+inline constexpr std::array<MetricInfo, kNumMetrics> kMetricCards = cards_by_metric();
+static_assert(std::ranges::find(kMetricCards, nullptr, &MetricInfo::key) == kMetricCards.end());
 
 constexpr std::array<MetricInfo, kQuantFigures.size() + 1> quant_cards() {
   std::array<MetricInfo, kQuantFigures.size() + 1> cards{};
@@ -288,13 +298,13 @@ constexpr std::array<MetricInfo, kQuantFigures.size() + 1> quant_cards() {
 inline constexpr std::array<MetricInfo, kQuantFigures.size() + 1> kQuantMetrics = quant_cards();
 
 constexpr const MetricInfo& metric_info(Metric metric) {
-  return *kMetricCards[static_cast<std::size_t>(metric)];
+  return kMetricCards[static_cast<std::size_t>(metric)];
 }
 // Finds any of these figures by key; "router_aux_loss" and "router_z_loss" are the per-layer terms. nullptr if there is
 // none.
 constexpr const MetricInfo* find_metric(std::string_view key) {
-  for (const MetricInfo* info : kMetricCards)
-    if (key == info->key) return info;
+  for (const MetricInfo& info : kMetricCards)
+    if (key == info.key) return &info;
   for (const MetricInfo& info : kQuantMetrics)
     if (key == info.key) return &info;
   for (const auto& figure : kFlipFigures)

@@ -471,7 +471,8 @@ double steps_until(const RunFigure& figure, const History& history) {
 double metric_figure(const RunFigure& figure, Metric metric, const History& history, StepRange range) {
   std::vector<double> over_layers;
   std::vector<int> layers = {kWholeRun};
-  if (is_of_layers(metric) && figure.layer.rule != Of::mean) layers = layers_of(figure, history);
+  if (metric_info(metric).run_value != RunValue::alone && figure.layer.rule != Of::mean)
+    layers = layers_of(figure, history);
   for (const int layer : layers) {
     const std::vector<float> values = history.values_in(metric, layer, range);
     over_layers.push_back(fold(Of::mean, 0, {values.begin(), values.end()}));

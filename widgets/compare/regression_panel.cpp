@@ -317,8 +317,8 @@ Panel::Answer RegressionPanel::answer() const {
   const std::array answers = {QString("Yes, same"), QString("No, regressed"), is_better ? QString("Yes") : word(),
                               QString("Yes, better"), word()};  // by GateVerdict
   const QString& answer_word = answers[static_cast<std::size_t>(report_.verdict)];
-  const bool reads_other_text = report_.same_text_until < report_.steps.last;
-  const QString note = QString("; different text from step %1").arg(formatCount(report_.same_text_until + 1));
+  const bool reads_other_text = report_.other_text_from <= report_.steps.last;
+  const QString note = QString("; different text from step %1").arg(formatCount(report_.other_text_from));
   for (QString& form : forms) form = answer_word + form + (reads_other_text ? note : QString());
   return {QString("Is %1 as good as %2?").arg(runLetter(*selection_, judgedRun()), othersText("the others")),
           forms << answer_word, report_.verdict == GateVerdict::regressed};

@@ -40,25 +40,12 @@ QString meanText(int steps) {
   return steps > 0 ? QString("mean of %1 steps").arg(steps) : QString("none");
 }
 
-// The gradient of the run is compared as a whole.
-bool isMeanOfLayers(Metric metric) {
-  return is_of_layers(metric) && metric != Metric::gradient_snr_db;
-}
-
 // True if the run has values of a metric; NaN counts as a value.
 bool hasAny(const History& run, Metric metric) {
   const StepRange steps = run.steps();
   if (steps.empty()) return false;
   const PyramidBin all = run.series(metric, kWholeRun, steps, 1).front();
   return all.finite > 0 || all.non_finite > 0;
-}
-
-// Says from which step on the losses cannot be compared; empty: all runs read the same text.
-QString otherTextNote(std::span<const HistoryPtr> runs) {
-  std::int64_t until = INT64_MAX;
-  for (const HistoryPtr& run : runs.subspan(1)) until = std::min(until, same_text_until(*runs[0], *run));
-  const QString note = QString("; different text from step %1: not comparable").arg(formatCount(until + 1));
-  return until < runs[0]->steps().last ? note : QString();
 }
 
 }  // namespace
@@ -68,6 +55,8 @@ LossPanel::LossPanel(Selection* selection, QWidget* parent)
   setProperty("shows_all_runs", true);
   plot_ = new LinePlot(selection, this);
   plot_->refill = [this] { refill(); };
+  connect(selection_, &Selection::dataChanged, this, &LossPanel::noteTextChange);
+  noteTextChange();
 
   metric_ = makeChoice({}, "Metric");
   for (const Metric metric : kShown) metric_->addItem(metricName(metric));
@@ -172,7 +161,7 @@ Panel::Answer LossPanel::answer() const {
     if (shownMetric() == Metric::gradient_snr_db)  // measured at few steps; the value is of the newest of them
       at = QString::fromStdString(
           explain_figure(*history, {.key = Metric::gradient_snr_db, .step = selection_->step()}).place);
-    if (isMeanOfLayers(shownMetric())) at += ", mean of layers";
+    if (metric_info(shownMetric()).run_value == RunValue::mean_of_layers) at += ", mean of layers";
     at = is_alone ? at.left(1).toUpper() + at.mid(1) : letter + QStringLiteral(", ") + at;
     const QString text = QString("%1: %2").arg(at, value_text);
     const int smoothing = shownSmoothing(*history);
@@ -188,6 +177,14 @@ Panel::Answer LossPanel::answer() const {
   const LossTrend trend = loss_trend(*history, selection_->step());
   return {is_alone ? QString("Is it learning?") : QString("Is %1 learning?").arg(letter), answersOf(trend),
           trend.direction == LossTrend::lost};
+}
+
+void LossPanel::noteTextChange() {
+  const auto& runs = selection_->histories();
+  std::int64_t first = INT64_MAX;
+  for (std::size_t run = 1; run < runs.size(); ++run) first = std::min(first, other_text_from(*runs[0], *runs[run]));
+  const QString note = QString("; different text from step %1: not comparable").arg(formatCount(first));
+  text_change_note_ = !runs.empty() && first <= runs[0]->steps().last ? note : QString();
 }
 
 void LossPanel::refill() {
@@ -212,8 +209,9 @@ void LossPanel::refill() {
   }
   // The caption explains the bold curve; the pale curve has a value for each step.
   const QString bold = QString(" (bold: mean of the last %1 steps)").arg(smoothing);
-  const QString note = shownMetric() == Metric::ce_loss ? otherTextNote(histories) : QString();
-  plot_->setCaption(metricCaption(shownMetric()) + (isMeanOfLayers(shownMetric()) ? ", mean of layers" : "") + note +
+  const bool is_mean = metric_info(shownMetric()).run_value == RunValue::mean_of_layers;
+  const QString note = shownMetric() == Metric::ce_loss ? text_change_note_ : QString();
+  plot_->setCaption(metricCaption(shownMetric()) + (is_mean ? ", mean of layers" : "") + note +
                     (smoothing > 0 && note.isEmpty() ? bold : QString()));
   plot_->setPercent(metricIsShare(shownMetric()));
   plot_->setExactAtInfinity(shownMetric() == Metric::gradient_snr_db);

@@ -100,8 +100,8 @@ std::vector<std::string> gate_notes(const GateReport& report) {
   notes.push_back(std::string("Paired by ") +
                   (report.by_tokens ? "tokens, because the runs have batches of different size" : "step") + ": " +
                   counted(report.common_steps, "common step", "common steps") + ".");
-  if (report.same_text_until < report.steps.last)
-    notes.push_back("From step " + grouped(report.same_text_until + 1) +
+  if (report.other_text_from <= report.steps.last)
+    notes.push_back("From step " + grouped(report.other_text_from) +
                     " on the runs read different text: the training loss is compared before it only, and other figures "
                     "may differ because the text does.");
   if (report.verdict == GateVerdict::too_early) return notes;

@@ -189,7 +189,7 @@ class Collector {
       const auto metric = static_cast<Metric>(m);
       if (!is_gate_figure(metric)) continue;
       const std::size_t before = samples.size();
-      if (is_of_layers(metric))
+      if (metric_info(metric).run_value != RunValue::alone)
         for (const int layer : layers()) add(metric, layer, report);
       if (samples.size() == before) add(metric, kWholeRun, report);
     }
@@ -214,7 +214,7 @@ class Collector {
       std::optional<std::size_t> not_finite;
       const std::vector<float> values = runs_[r]->values_at(metric, layer, blocks_.steps[r]);
       sample.values_by_run.push_back(block_means(values, blocks_.edges[r], not_finite));
-      if (r == 0 && metric == Metric::ce_loss) keep_same_text(report.same_text_until, sample.values_by_run.front());
+      if (r == 0 && metric == Metric::ce_loss) keep_same_text(report.other_text_from, sample.values_by_run.front());
       having += has_finite(sample.values_by_run.back()) || not_finite;
       if (!not_finite || metric != Metric::ce_loss) continue;
       if (r > 0 && !bad_good_run) bad_good_run = r - 1;
@@ -229,9 +229,9 @@ class Collector {
   }
 
   // Drops the blocks of the judged run with steps on different text.
-  void keep_same_text(std::int64_t last_step, BlockValues& means) const {
+  void keep_same_text(std::int64_t other_text_from, BlockValues& means) const {
     for (std::size_t b = 0; b < means.size(); ++b)
-      if (blocks_.steps[0][std::max<std::size_t>(1, blocks_.edges[0][b + 1]) - 1] > last_step) means[b] = NAN;
+      if (blocks_.steps[0][std::max<std::size_t>(1, blocks_.edges[0][b + 1]) - 1] >= other_text_from) means[b] = NAN;
   }
 
   // SQNR and underflow of the operands that all runs quantize, from the newest frame of each block.
@@ -593,7 +593,7 @@ GateReport judge_gate(const HistoryPtr& run, std::span<const HistoryPtr> good) {
   for (const HistoryPtr& history : good) report.good_names.push_back(history->info().name);
   report.settings = differing_settings(*run, good);
   for (const HistoryPtr& history : good)
-    report.same_text_until = std::min(report.same_text_until, same_text_until(*run, *history));
+    report.other_text_from = std::min(report.other_text_from, other_text_from(*run, *history));
   const PairedBlocks blocks = pairs_by_tokens(runs) ? blocks_by_tokens(runs) : blocks_by_steps(runs);
   report.by_tokens = blocks.by_tokens;
   report.common_steps = blocks.common;

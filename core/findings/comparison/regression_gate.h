@@ -103,8 +103,8 @@ struct GateReport {
   GateVerdict verdict = GateVerdict::too_early;
   GateProblem problem = GateProblem::none;
   std::size_t bad_good_run = 0;  // good_run_not_finite: its index
-  // Step of the judged run up to which all read the same text; the training loss is compared up to it.
-  std::int64_t same_text_until = INT64_MAX;
+  // Step of the judged run from which on not all read the same text; the training loss is compared before it.
+  std::int64_t other_text_from = INT64_MAX;
   bool by_tokens = false;  // the runs are paired by tokens, not by steps
   std::int64_t common_steps = 0;
   StepRange steps;                        // of the judged run

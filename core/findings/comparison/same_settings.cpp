@@ -43,9 +43,10 @@ bool reads_same_data(const DataConfig& a, const DataConfig& b) {
   return a.path == b.path && a.tokenizer == b.tokenizer && a.generator == b.generator && a.mixture == b.mixture;
 }
 
-// Returns the last step before the first live change that only one of the runs has, of those that `counts` holds for.
+// Returns the step of the first live change that only one of the runs has, of those that `counts` holds for; INT64_MAX
+// if there is none.
 template <typename Counts>
-std::int64_t last_before_change(const History& a, const History& b, const Counts& counts) {
+std::int64_t first_change_of_one(const History& a, const History& b, const Counts& counts) {
   const auto changes_of = [&](const History& history) {
     std::set<std::tuple<std::int64_t, std::string, std::string>> changes;
     for (const Marker& marker : history.markers())
@@ -55,7 +56,7 @@ std::int64_t last_before_change(const History& a, const History& b, const Counts
   const auto of_a = changes_of(a), of_b = changes_of(b);
   std::vector<std::tuple<std::int64_t, std::string, std::string>> of_one;
   std::ranges::set_symmetric_difference(of_a, of_b, std::back_inserter(of_one));
-  return of_one.empty() ? INT64_MAX : std::get<0>(of_one.front()) - 1;
+  return of_one.empty() ? INT64_MAX : std::get<0>(of_one.front());
 }
 
 }  // namespace
@@ -94,28 +95,29 @@ std::optional<std::int64_t> same_settings_until(const std::map<std::string, std:
 }
 
 std::int64_t same_changes_until(const History& a, const History& b) {
-  return last_before_change(
+  const std::int64_t first = first_change_of_one(
       a, b, [](const std::string& key) { return !key.starts_with("telemetry.") && !key.starts_with("parallel."); });
+  return first == INT64_MAX ? first : first - 1;
 }
 
-std::int64_t same_text_until(const History& a, const History& b) {
+std::int64_t other_text_from(const History& a, const History& b) {
   const auto of_a = a.settings_at_start(), of_b = b.settings_at_start();
   if (of_a->config() && of_b->config()) {
-    if (!reads_same_data(of_a->config()->data, of_b->config()->data)) return -1;
-    return last_before_change(a, b, [](const std::string& key) { return key.starts_with("data."); });
+    if (!reads_same_data(of_a->config()->data, of_b->config()->data)) return 0;
+    return first_change_of_one(a, b, [](const std::string& key) { return key.starts_with("data."); });
   }
-  std::int64_t last = INT64_MAX;
+  std::int64_t first = INT64_MAX;
   for (const LogDifference& found : difference(of_a->log(), of_b->log())) {
     if (!is_of_text(found.key)) continue;
     if (is_event(found.key)) {
       const auto step_of_a = step_of(of_a->log(), found.key), step_of_b = step_of(of_b->log(), found.key);
-      if (step_of_a) last = std::min(last, *step_of_a - 1);
-      if (step_of_b && *step_of_b != INT64_MAX) last = std::min(last, step_by_tokens(b, *step_of_b - 1, a));
+      if (step_of_a) first = std::min(first, *step_of_a);
+      if (step_of_b && *step_of_b != INT64_MAX) first = std::min(first, step_by_tokens(b, *step_of_b - 1, a) + 1);
     } else if (found.a != kNotStated && found.b != kNotStated) {
-      return -1;
+      return 0;
     }
   }
-  return last;
+  return first;
 }
 
 std::shared_ptr<History> beginning_of(const History& history, std::int64_t last) {

@@ -31,10 +31,10 @@ std::optional<std::int64_t> same_settings_until(const std::map<std::string, std:
 // change. Ignores changes of [telemetry] and [parallel], which do not affect training.
 std::int64_t same_changes_until(const History& a, const History& b);
 
-// Returns the last step of `a` up to which the settings do not say that the runs train on different text: in a log, a
-// step at which only one changes its domains, dataset or mixture; in a run trained here, a live change of [data]. -1:
-// different text from the first step on; INT64_MAX: no difference is stated.
-std::int64_t same_text_until(const History& a, const History& b);
+// Returns the first step of `a` at which the settings say that the runs train on different text: in a log, a step at
+// which only one changes its domains, dataset or mixture; in a run trained here, a live change of [data]. INT64_MAX: no
+// difference is stated.
+std::int64_t other_text_from(const History& a, const History& b);
 
 // Returns a history with the loss, gradient norm and learning rate of the steps up to and including `last`.
 std::shared_ptr<History> beginning_of(const History& history, std::int64_t last);

@@ -239,10 +239,10 @@ bool holds(const HistoryPtr& run, bool RouterConfig::*setting) {
 
 // Ends the judged steps before the runs train on different text. A validation loss may still be of one text.
 void keep_same_text(const GapTrack& run, Conclusion& c) {
-  const std::int64_t last = c.loss == Metric::ce_loss ? same_text_until(*run.a(), *run.b()) : INT64_MAX;
-  if (last >= c.steps.last) return;
-  c.other_text_from = last + 1;
-  c.steps.last = last;
+  const std::int64_t first = c.loss == Metric::ce_loss ? other_text_from(*run.a(), *run.b()) : INT64_MAX;
+  if (first > c.steps.last) return;
+  c.other_text_from = first;
+  c.steps.last = first - 1;
   c.common_steps = run.count(c.steps);
 }
 

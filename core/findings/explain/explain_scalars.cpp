@@ -323,7 +323,7 @@ constexpr auto kOwnFunctions = own_functions(std::make_integer_sequence<int, kNu
 
 // True if the card of the run's value shows the mean over the MoE layers.
 bool is_mean_of_layers(Metric metric, CardParts parts) {
-  if (!is_of_layers(metric)) return false;
+  if (metric_info(metric).run_value == RunValue::alone) return false;
   return parts.form == CardForm::value ? parts.text != nullptr : parts.form <= CardForm::mean_of_tokens;
 }
 
