@@ -306,9 +306,9 @@ TagMap TagMap::parse(std::string_view toml, const std::string& file_name) {
       if (program.empty()) rule.certainty = Certainty::stated;
       if (!because.empty()) rule.certainty = Certainty::by_shape;
     }
-    if (root.problems().found.empty() && map.rules_.empty() && map.layer_offset_ == 0 && map.printed_steps_.empty())
-      root.problems().add(0, "tag", "is missing: the file holds no [[tag]]");
   });
+  if (map.rules_.empty() && map.layer_offset_ == 0 && map.printed_steps_.empty())
+    throw std::runtime_error(file_name + ": tag: is missing: the file holds no [[tag]]");
   return map;
 }
 
