@@ -167,6 +167,23 @@ class Explain : public testing::Test {
 };
 std::unique_ptr<LiveRuns> Explain::live_;
 
+TEST_F(Explain, RowSaysHowTheValueOfTheRunFollowsFromLayers) {
+  constexpr std::int64_t kStep = 24;
+  for (const Metric metric : trained_metrics()) {
+    const MetricInfo& info = metric_info(metric);
+    double sum = 0;
+    int layers = 0;
+    for (const int layer : b().info().moe_layers)
+      if (const float value = b().value_at(metric, layer, kStep); std::isfinite(value)) {
+        sum += value;
+        ++layers;
+      }
+    EXPECT_EQ(layers == 0, info.run_value == RunValue::alone) << info.key;
+    if (info.run_value != RunValue::mean_of_layers) continue;
+    EXPECT_NEAR(sum / layers, b().value_at(metric, kWholeRun, kStep), 1e-5 * std::fabs(sum) + 1e-7) << info.key;
+  }
+}
+
 TEST(ExplainEvaluator, Computes) {
   EXPECT_DOUBLE_EQ(Evaluator::value_of("-20 * log10(0.1)"), 20);
   EXPECT_DOUBLE_EQ(Evaluator::value_of("(96 - 64) / 64"), 0.5);
