@@ -11,7 +11,6 @@
 #include "core/cluster/hardware.h"
 #include "core/cluster/ranks/routing_patterns.h"
 #include "core/cluster/step_model.h"
-#include "core/files/assets.h"
 #include "core/files/text/words.h"
 
 namespace moescope {

@@ -13,7 +13,6 @@
 #include "core/cluster/calibration.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
-#include "core/files/assets.h"
 #include "core/files/text/words.h"
 #include "core/findings/findings.h"
 #include "core/frame/frame.h"
