@@ -144,24 +144,25 @@ void LessonPane::follow(const QString& link) {
 void LessonPane::makeFoot(QBoxLayout* column) {
   auto* row = plainRow(kSpace8);
   back_ = new QPushButton("Back");
-  restart_ = new QPushButton("Restart the lesson");
+  auto* restart = new QPushButton("Restart");
   reveal_ = new QPushButton("What happened?");
   next_ = new QPushButton("Next");
   reveal_->setObjectName("lesson_reveal");
   next_->setObjectName("lesson_next");
   back_->setToolTip("The step before (Alt+Left)");
+  restart->setToolTip("Restarts this lesson with new runs");
   reveal_->setToolTip("Shows the explanation, with the measured values (Ctrl+Return)");
   for (QPushButton* button : {reveal_, next_}) button->setProperty(kPrimaryProperty, true);
-  for (QPushButton* button : {back_, restart_, reveal_, next_}) {
+  for (QPushButton* button : {back_, restart, reveal_, next_}) {
     keepKeys(button);
     row->addWidget(button);
     followFont(button, [button] {  // keeps the button narrower than a button of a dialog
       button->setMinimumWidth(button->fontMetrics().horizontalAdvance(button->text()) + kSpace16);
     });
-    if (button == restart_) row->addStretch(1);
+    if (button == restart) row->addStretch(1);
   }
   connect(back_, &QPushButton::clicked, this, &LessonPane::backRequested);
-  connect(restart_, &QPushButton::clicked, this, &LessonPane::restartRequested);
+  connect(restart, &QPushButton::clicked, this, &LessonPane::restartRequested);
   connect(reveal_, &QPushButton::clicked, this, &LessonPane::revealRequested);
   connect(next_, &QPushButton::clicked, this, &LessonPane::nextRequested);
   column->addLayout(row);
@@ -188,7 +189,6 @@ void LessonPane::showPage(const Page& page) {
   showMissing({});
   setReveal(Reveal::none);
   back_->setEnabled(page.step > 0 || page.end);
-  restart_->setVisible(page.end);
   setNext(page.end, page.step + 1 == page.steps ? "Finish" : "Next");
   scroll_->verticalScrollBar()->setValue(0);
 }

@@ -87,7 +87,7 @@ class LessonPane : public QWidget {
   QBoxLayout* explanation_;
   QString revealed_;  // text of explanation_
   QToolButton* hint_;
-  QPushButton *reveal_, *next_, *back_, *restart_;
+  QPushButton *reveal_, *next_, *back_;
 };
 
 }  // namespace moescope
