@@ -3,6 +3,7 @@
 #pragma once
 
 #include <QAbstractSpinBox>
+#include <QLineEdit>
 #include <cstdint>
 #include <optional>
 

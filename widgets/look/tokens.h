@@ -46,6 +46,8 @@ inline const Colors& colors(const QPalette& palette) {
 }
 QPalette themePalette(Theme theme);
 inline constexpr int kNoiseSeries = -1;  // index of noise twins in place of an index of `series`
+// An index plus kSeriesShade times n is a further curve of the same run: a shade of its colour, with dashes or dots.
+inline constexpr int kSeriesShade = 64;
 
 // Colours of maps with many cells, equal in both themes, from dark to light.
 inline constexpr std::array<QRgb, 10> kViridis = {0xff440154, 0xff482878, 0xff3e4989, 0xff31688e, 0xff26828e,

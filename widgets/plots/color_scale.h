@@ -46,8 +46,6 @@ double logPosition(double share, double lowest);
 // Colours of series, derived from the series of Okabe and Ito. Any two differ by at least 12 in CIE Lab, also as seen
 // with protanopia, deuteranopia and tritanopia (Machado, Oliveira and Fernandes 2009); the first four, which the runs
 // have, differ by 20. Each stands out from its theme's ground by 3 : 1.
-// An index plus kSeriesShade times n is a further curve of the same run: a shade of its colour, with dashes or dots.
-inline constexpr int kSeriesShade = 64;
 QColor seriesColor(int index, bool dark);
 Qt::PenStyle seriesLine(int index);
 void paintSwatch(QPainter& painter, const QRect& place, int index, bool dark);  // a piece of the curve, for its legend
