@@ -4,6 +4,7 @@
 #include <QApplication>
 #include <QElapsedTimer>
 #include <QLoggingCategory>
+#include <QSocketNotifier>
 #include <QThreadPool>
 #include <cerrno>
 #include <csignal>
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "app/actions/file_actions.h"
@@ -22,13 +24,13 @@
 #include "app/program/screenshot.h"
 #include "app/program/standard_streams.h"
 #include "app/session/crash_watch.h"
-#include "app/session/stop_signals.h"
 #include "app/start/first_steps.h"
 #include "app/window/main_window.h"
 #include "app/window/projector_view.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/files/text/text_escape.h"
 #include "core/numerics/matrix_units.h"
+#include "core/numerics/operating_system.h"
 #include "core/numerics/threads.h"
 
 Q_LOGGING_CATEGORY(startLog, "moescope.start", QtWarningMsg)
@@ -93,6 +95,56 @@ class ExitGuard {
   std::function<void()> end_;
 };
 
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+
+int signal_pipe[2] = {-1, -1};  // the signal handler, which may not call Qt, writes the signal into it
+
+void on_signal(int signal) {
+  const auto number = static_cast<unsigned char>(signal);
+  if (::write(signal_pipe[1], &number, 1) < 0) _exit(128 + signal);  // the pipe is full, so nobody reads it
+}
+
+// SIGTERM, SIGHUP and Ctrl-C in the terminal end the program like closing its window: training stops after the current
+// step, and the newest checkpoint stays beside the recording. Handles the signals during its life. SIGHUP stays ignored
+// if it was (nohup). At most one object exists.
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+ private:
+  std::unique_ptr<QSocketNotifier> notifier_;
+};
+
+StopSignals::StopSignals() {
+  if (!make_pipe(signal_pipe)) return;
+  notifier_ = std::make_unique<QSocketNotifier>(signal_pipe[0], QSocketNotifier::Read);
+  QObject::connect(notifier_.get(), &QSocketNotifier::activated, qApp, [] {
+    unsigned char number = 0;
+    if (read(signal_pipe[0], &number, 1) == 1) QApplication::exit(128 + number);
+  });
+  for (const int signal : kSignals) {
+    struct sigaction action {};
+    if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART;
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+StopSignals::~StopSignals() {
+  for (const int signal : kSignals)
+    if (struct sigaction action{}; sigaction(signal, nullptr, &action) == 0 && action.sa_handler == on_signal)
+      std::signal(signal, SIG_DFL);
+  for (int& end : signal_pipe) {
+    if (end >= 0) close(end);
+    end = -1;
+  }
+}
+
 QStringList aboutFacts(const std::string& blas) {
   return {QString::fromStdString(blas).toHtmlEscaped(), QString("Qt %1").arg(qVersion()),
           QString("Training on %1 threads").arg(num_threads()),
@@ -107,8 +159,7 @@ int runWindow(QApplication& app, const Arguments& arguments, const QStringList& 
               const QElapsedTimer& since_start) {
   applyTheme(arguments.theme.value_or(rememberedTheme()));
   // `stop` outlives the window: a second signal must not interrupt the checkpoint that the first signal started.
-  StopSignals stop;
-  QObject::connect(&stop, &StopSignals::stopped, &app, [](int signal) { QApplication::exit(128 + signal); });
+  const StopSignals stop;
   const bool for_a_person = arguments.screenshot.isEmpty() && !arguments.export_request.is_given();
   MainWindow window(for_a_person, facts);
   if (arguments.size.isValid()) {

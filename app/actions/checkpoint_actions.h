@@ -1,6 +1,8 @@
-// Actions on checkpoints of the run in training: keep one, rewind to one, branch a twin off one.
+// Actions on checkpoints, of the run in training and of an opened recording.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -12,7 +14,10 @@ class QMenu;
 namespace moescope {
 
 class ActionsDock;
+class History;
+struct RunInfo;
 
+// Keeps a checkpoint of the run in training, rewinds to one, branches a twin off one.
 class CheckpointActions : public Actions {
   Q_OBJECT
 
@@ -34,6 +39,22 @@ class CheckpointActions : public Actions {
   void askForBranch(qint64 step);
 
   ActionsDock* dock_;
+};
+
+// Resumes an opened recording from its checkpoints, and trains it again to check that it reproduces.
+class RecordingActions : public Actions {
+  Q_OBJECT
+
+ public:
+  explicit RecordingActions(const Context& context);
+
+  void addActionsTo(QMenu* menu);
+
+ private:
+  std::int64_t stepsUpToCursor() const;
+  void continueTraining();
+  void askToReproduce();
+  void reproduce(const RunInfo& first, const std::shared_ptr<const History>& history);
 };
 
 }  // namespace moescope

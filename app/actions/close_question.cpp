@@ -3,7 +3,7 @@
 #include <QMessageBox>
 #include <QPushButton>
 
-#include "app/look/front_dialog.h"
+#include "app/look/messages.h"
 #include "app/session/run_session.h"
 #include "core/numerics/index.h"
 #include "widgets/selection/compared_runs.h"

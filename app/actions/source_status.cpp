@@ -6,7 +6,7 @@
 
 #include "app/bars/notice_bar.h"
 #include "app/bars/status_line.h"
-#include "app/look/front_dialog.h"
+#include "app/look/messages.h"
 #include "app/session/run_session.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/text_workspace.h"

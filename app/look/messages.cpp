@@ -6,7 +6,6 @@
 #include <QStatusBar>
 #include <exception>
 
-#include "app/look/front_dialog.h"
 #include "core/files/output_guard.h"
 
 namespace moescope {

@@ -22,6 +22,10 @@ inline constexpr const char* kNothingTrains =
 
 QString linesOf(const std::vector<ConfigProblem>& problems);  // one line for each
 
+// The dialog in front of the window, behind which a box of the window would open; the window if there is none. A dialog
+// that is deleted when it closes would take the box along.
+QWidget* frontOf(QWidget* window);
+
 class Messages : public QObject {
   Q_OBJECT
 

@@ -24,6 +24,8 @@ namespace moescope {
 
 namespace {
 
+const QStringList kForms = {"png", "svg", "csv", "html"};
+
 // Names of the workspaces in the order of the tabs.
 QStringList workspaceNames() {
   return {"overview", "router", "all-to-all", "microscaling", "compare", "cluster", "text"};
@@ -43,6 +45,37 @@ QString description() {
       .arg(recordingsFolder())
       .arg(kKeptRecordings)
       .arg(kKeptBytes / 1e9);
+}
+
+void addExportOptions(QCommandLineParser& parser) {
+  parser.addOption({"export", "Export a panel or a workspace of FILE and quit; needs no display.", "OUT"});
+  parser.addOption({"to", "Format of --export: " + kForms.join(", ") + " (default: by OUT's suffix).", "FORM"});
+  parser.addOption({"panel", "Panel for --export by its title; list: prints the titles.", "NAME"});
+  parser.addOption({"step", "Step that --export shows (default: the newest).", "N"});
+}
+
+ExportRequest readExport(const QCommandLineParser& parser, QStringList& problems) {
+  ExportRequest request;
+  for (const char* option : {"to", "panel", "step"})
+    if (parser.isSet(option) && !parser.isSet("export")) problems << QString("--%1 needs --export").arg(option);
+  if (!parser.isSet("export")) return request;
+  request.out = parser.value("export");
+  request.to = parser.isSet("to") ? parser.value("to") : QFileInfo(request.out).suffix().toLower();
+  request.panel = parser.value("panel");
+  if (!kForms.contains(request.to))
+    problems << QString("--export: \"%1\" is not a format for a picture, table or report; give one of %2")
+                    .arg(request.to, kForms.join(", "));
+  if (request.to == "csv" && request.panel.isEmpty()) problems << "--export to csv needs --panel NAME";
+  if (parser.positionalArguments().isEmpty()) problems << "--export needs a FILE to open";
+  if (parser.isSet("screenshot") || parser.isSet("lesson"))
+    problems << "--export cannot be used with --screenshot or --lesson";
+  if (parser.isSet("step")) {
+    bool ok = false;
+    request.step = parser.value("step").toLongLong(&ok);
+    if (!ok || *request.step < 0)
+      problems << QString("--step: \"%1\" is not a step; give 0 or more").arg(parser.value("step"));
+  }
+  return request;
 }
 
 void addOptions(QCommandLineParser& parser) {

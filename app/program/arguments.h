@@ -6,10 +6,16 @@
 #include <optional>
 
 #include "app/look/theme.h"
-#include "app/program/export_request.h"
 #include "core/config/run_config.h"
 
 namespace moescope {
+
+// --export OUT: a picture, a table or a report of a file, without a display or user.
+struct ExportRequest {
+  QString out, to, panel;
+  std::optional<qint64> step;
+  bool is_given() const { return !to.isEmpty(); }
+};
 
 struct Arguments {
   QStringList files;               // files to open instead of training

@@ -1,7 +1,5 @@
-// moescope --screenshot: trains a number of steps, or opens a recording, then saves a picture of the window and quits.
+// Files that the window program writes without a user: pictures of the window, and exports.
 #pragma once
-
-#include <functional>
 
 #include "app/program/arguments.h"
 
@@ -11,16 +9,10 @@ class MainWindow;
 
 inline constexpr qint64 kScreenshotSteps = 100;
 
-// Ends the event loop; a problem is printed to stderr and makes the exit code 1.
-void quitWith(const QString& problem);
-// Quits with an error if the window asks which runs to open or whether to train on a text.
-void quitWhereAsked(MainWindow* window);
-// Calls `action`; if it throws, prints the error, quits and returns false.
-bool guardedQuit(const std::function<void()>& action);
-// Calls `action` once all frames have arrived and no panel is busy.
-void whenPanelsAreReady(MainWindow* window, const std::function<void()>& action);
-
-// Call once the window is shown; ends the event loop with the program's exit status.
+// Both end the event loop with the program's exit status. Call them once the window is shown.
+// --screenshot: trains a number of steps, or opens a recording, then saves a picture of the window.
 void takeScreenshot(MainWindow* window, const Arguments& arguments);
+// --export: opens the files and writes the requested output.
+void takeExport(MainWindow* window, const Arguments& arguments);
 
 }  // namespace moescope

@@ -17,7 +17,7 @@
 #include "app/look/shortcut_sheet.h"
 #include "app/session/settings.h"
 #include "app/window/main_window.h"
-#include "app/window/view_menu.h"
+#include "app/window/menus.h"
 #include "app/workspaces/router_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_check.h"

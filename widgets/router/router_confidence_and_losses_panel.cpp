@@ -1,10 +1,118 @@
 #include "widgets/router/router_confidence_and_losses_panel.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "widgets/look/layouts.h"
+#include "widgets/panel/metric_text.h"
 #include "widgets/plots/axis.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
+namespace {
+
+void add(const std::vector<std::uint32_t>& counts, std::vector<std::uint32_t>& sum) {
+  sum.resize(std::max(counts.size(), sum.size()));
+  for (std::size_t bin = 0; bin < counts.size(); ++bin) sum[bin] += counts[bin];
+}
+
+}  // namespace
+
+ScoresView::ScoresView(Selection* selection, QWidget* parent) : QWidget(parent), selection_(selection) {
+  scores_ = new HalfOctavePlot(this);
+  scores_->setAccessibleName("Scores of chosen and rejected experts");
+  scores_->setTexts({.value = "score",
+                     .counted = "share of each",
+                     .caption = "score before the bias, log",
+                     .in_short = "score, log",
+                     .back = "rejected",
+                     .front = "chosen",
+                     .shares = true});
+  scores_->refill = [this] {
+    scores_->setNotice(whyNothing());
+    if (!scores_->notice().isEmpty()) return;
+    const Counts current = counts();
+    scores_->setHistograms(current.rejected, current.chosen, curveColor(*selection_));
+  };
+  margins_ = new HalfOctavePlot(this);
+  margins_->setAccessibleName("Tokens by margin");
+  margins_->refill = [this] {
+    margins_->setNotice(whyNothing().isEmpty() ? QString() : QString(QChar(u' ')));
+    if (!margins_->notice().isEmpty()) return;
+    const QString unit = biasUnit(*selection_->history(), selection_->step());
+    margins_->setTexts({.value = "margin",
+                        .counted = "share of tokens",
+                        .caption = QString("margin%1: last chosen minus first rejected, log").arg(unit),
+                        .in_short = QString("margin%1, log").arg(unit),
+                        .back = "tokens",
+                        .front = {},
+                        .shares = true});
+    margins_->setHistograms(counts().margins, {}, curveColor(*selection_));
+  };
+  for (HalfOctavePlot* plot : {scores_, margins_})
+    plot->figureOf = [this,
+                      key = plot == scores_ ? FigureKey("score_histogram") : FigureKey("margin_histogram")](QPoint) {
+      return FigureTarget{.key = key, .layer = selection_->layer(), .step = selection_->step()};
+    };
+  auto* row = plainRow(this, 2);
+  for (HalfOctavePlot* plot : {scores_, margins_}) {
+    connect(selection, &Selection::changed, plot, &PlotFrame::markDirty);
+    row->addWidget(plot, 1);
+  }
+  setFocusProxy(scores_);
+}
+
+void ScoresView::setOneLayer(bool one) {
+  one_layer_ = one;
+  scores_->markDirty();
+  margins_->markDirty();
+}
+
+ScoresView::Counts ScoresView::counts() const {
+  Counts sum;
+  const auto frame = selection_->frame();
+  for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>{}) {
+    if (one_layer_ && router.layer != selection_->layer()) continue;
+    add(router.score_chosen, sum.chosen);
+    add(router.score_rejected, sum.rejected);
+    add(router.margin_tokens, sum.margins);
+    sum.any |= !router.score_chosen.empty();
+  }
+  return sum;
+}
+
+QString ScoresView::whyNothing() const {
+  const History* history = selection_->history();
+  if (!history || history->steps().empty()) return noDataYetNotice(*selection_);
+  return counts().any ? QString() : notInLogNotice(history->info(), "score histograms");
+}
+
+QStringList ScoresView::answers() const {
+  if (!whyNothing().isEmpty()) return {};
+  const QString median = half_octave_median(counts().margins);  // the upper edge of a bin, or "\u2265 0.7"
+  if (median == QLatin1String("-")) return {};
+  const QString words = median[0].isDigit() ? QString("Half of the tokens have a margin below %1")
+                                            : QString("Half of the tokens have a margin %1");
+  return {words.arg(median), QString("Median margin %1").arg(median)};
+}
+
+ValueTable ScoresView::table() const {
+  ValueTable table(
+      {{"step"}, {"layer"}, {"from"}, {"to"}, {"chosen", "scores"}, {"rejected", "scores"}, {"margin", "tokens"}});
+  const auto frame = selection_->frame();
+  for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>{}) {
+    const auto at = [](const std::vector<std::uint32_t>& counts, int bin) {
+      return static_cast<std::size_t>(bin) < counts.size() ? counts[bin] : 0;
+    };
+    const int bins = to_int(std::max(router.score_chosen.size(), router.margin_tokens.size()));
+    for (int bin = 0; bin < bins && !router.score_chosen.empty(); ++bin)
+      table.add(frame->step, router.layer, bin == 0 ? 0 : half_octave_edge(bin),
+                bin + 1 == bins ? std::numeric_limits<double>::infinity() : half_octave_edge(bin + 1),
+                at(router.score_chosen, bin), at(router.score_rejected, bin), at(router.margin_tokens, bin));
+  }
+  return table;
+}
 
 RouterConfidenceAndLossesPanel::RouterConfidenceAndLossesPanel(Selection* selection, QWidget* parent)
     : FiguresPanel(selection, "Router confidence and losses",

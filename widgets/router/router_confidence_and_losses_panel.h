@@ -3,10 +3,35 @@
 #pragma once
 
 #include "widgets/panel/figures_panel.h"
+#include "widgets/panel/panel.h"
 #include "widgets/panel/view_switch.h"
-#include "widgets/router/scores_view.h"
+#include "widgets/plots/half_octave_plot.h"
 
 namespace moescope {
+
+// Histograms of the scores of chosen and rejected experts and of the margins of the choices, at one step, for one layer
+// or all layers.
+class ScoresView : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit ScoresView(Selection* selection, QWidget* parent = nullptr);
+  ValueTable table() const;
+  QStringList answers() const;  // how sure the router is, from long to short
+  void setOneLayer(bool one);   // the chosen layer alone
+
+ private:
+  struct Counts {
+    std::vector<std::uint32_t> chosen, rejected, margins;  // histograms, summed over layers with equal bins
+    bool any = false;
+  };
+  Counts counts() const;
+  QString whyNothing() const;
+
+  Selection* selection_;
+  bool one_layer_ = false;
+  HalfOctavePlot *scores_, *margins_;
+};
 
 class RouterConfidenceAndLossesPanel : public FiguresPanel {
   Q_OBJECT
