@@ -115,9 +115,8 @@ std::string of_steps(const Conclusion& c) {
     case Verdict::unclear:
       if (c.held_back != Verdict::unclear)
         return run_name + "not settled: " + gap + ", " + held_text(c) + "; verdict in " +
-               counted(c.missing_steps, "step", "steps") + " if it stays there" + allowing;
-      if (std::fabs(c.gap) > c.half_width)
-        return run_name + "not told apart: " + gap + against_what_matters(c) + allowing;
+               counted(c.missing_steps, "step", "steps") + " if it stays so" + allowing;
+      if (std::fabs(c.gap) > c.half_width) return run_name + "not settled: " + gap + against_what_matters(c) + allowing;
       return run_name + "not told apart: " + gap_alone + stretch + "; noise +-" + two_digits(c.half_width) +
              ", target " + two_digits(c.matters) + allowing + "; train longer or add a noise twin";
     case Verdict::worse:

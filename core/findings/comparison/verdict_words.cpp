@@ -13,7 +13,9 @@ namespace {
 
 using Reasons = std::vector<std::string>;
 
-constexpr double kMaxLengthRatio = 20;
+// With a gap less than a standard error, half of the interval's half width, from an edge of the band, chance decides
+// how many steps are needed, and an estimate would jump from step to step. Then (half_width / distance)^2 exceeds this.
+constexpr double kMaxLengthRatio = 4;
 
 // Returns "1.4 times what matters", "nine times what matters".
 std::string times_what_matters(double ratio) {
@@ -43,10 +45,12 @@ double steps_to_decide(const Conclusion& c) {
   return times * times * (c.steps.last + 1);
 }
 
-// Rounds up to two significant digits.
+// Rounds up to 1, 2 or 5 times a power of ten, since chance moves the estimate by a factor of two.
 std::int64_t round_step(double steps) {
-  const double unit = std::pow(10.0, std::max(0.0, std::floor(std::log10(std::max(1.0, steps))) - 1));
-  return static_cast<std::int64_t>(std::ceil(steps / unit) * unit);
+  const double unit = std::pow(10.0, std::floor(std::log10(std::max(1.0, steps))));
+  for (const double digit : {1.0, 2.0, 5.0})
+    if (steps <= digit * unit) return std::llround(digit * unit);
+  return std::llround(10 * unit);
 }
 
 Settlement with_another_twin(std::span<const Conclusion> candidates) {
@@ -96,9 +100,9 @@ Settlement with_more_steps(std::span<const Conclusion> candidates) {
 }  // namespace
 
 std::string held_text(const Conclusion& c) {
-  std::string place = "inside";
-  if (c.held_back != Verdict::equal) place = c.held_back == Verdict::worse ? "above" : "below";
-  return fmt::format("interval {} the band since step {}", place, c.held_from);
+  std::string word = "good enough";
+  if (c.held_back != Verdict::equal) word = c.held_back == Verdict::worse ? "worse" : "better";
+  return word + " since step " + grouped(c.held_from);
 }
 
 std::string other_text(const Conclusion& c) {
@@ -119,7 +123,8 @@ VerdictWord verdict_word(const Conclusion& c) {
     case Verdict::equal:
       return VerdictWord::good_enough;
     case Verdict::unclear:
-      return c.held_back == Verdict::unclear ? VerdictWord::not_told_apart : VerdictWord::not_settled;
+      return c.held_back == Verdict::unclear && std::fabs(c.gap) <= c.half_width ? VerdictWord::not_told_apart
+                                                                                 : VerdictWord::not_settled;
     case Verdict::worse:
       return VerdictWord::worse;
     case Verdict::better:

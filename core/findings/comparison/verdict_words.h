@@ -17,8 +17,8 @@ enum class VerdictWord {
   good_enough,
   worse,
   better,
-  not_settled,     // the interval is on one side of the edges, but has not been there for long enough
-  not_told_apart,  // the interval is across an edge of the band
+  not_settled,  // the interval is across an edge, but without 0; or on one side of the edges, but not for long enough
+  not_told_apart,  // the interval contains 0 and is across an edge of the band
   not_judged,      // no interval, and more steps give none: there is no noise twin, or it does not drift
   too_early        // no interval yet
 };
@@ -32,8 +32,7 @@ std::vector<std::string> verdict_reasons(const Conclusion& c);
 // "from step 700 on the runs read different text: their losses cannot be compared"; empty: they do not.
 std::string other_text(const Conclusion& c);
 
-// Says how long a verdict has held that has not held long enough: "interval above the band
-// since step 162".
+// Says how long a verdict has held that has not held long enough: "worse since step 162".
 std::string held_text(const Conclusion& c);
 
 // What would settle the open verdicts: another noise twin, or more steps.
@@ -53,7 +52,7 @@ struct Settlement {
   std::int64_t missing_steps = 0;    // more_steps: steps until the first verdict; 0: `step` is an estimate
 };
 // `room`: true if a run can be added. `can_force`: true if the runs can start again with forced balance. Assumes that
-// the interval shrinks with the root of the number of steps; does not suggest more than twenty times as many steps.
+// the interval shrinks with the root of the number of steps; does not suggest more than four times as many steps.
 Settlement what_settles(std::span<const Conclusion> candidates, bool room, bool can_force = false);
 
 }  // namespace moescope

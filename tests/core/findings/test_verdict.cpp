@@ -496,8 +496,8 @@ TEST(Verdict, IsGivenOnceItHasHeldWhileTheRunsGoOn) {
   EXPECT_EQ(held.verdict, Verdict::unclear);
   EXPECT_EQ(held.held_back, Verdict::worse);
   const auto missing_steps = static_cast<std::size_t>(held.missing_steps);
-  EXPECT_EQ(verdict_reasons(held).front(), "interval above the band since step " + std::to_string(steps - 1) +
-                                               ", verdict in " + std::to_string(missing_steps) + " steps if it stays");
+  EXPECT_EQ(verdict_reasons(held).front(), "worse since step " + std::to_string(steps - 1) + ", verdict in " +
+                                               std::to_string(missing_steps) + " steps if it stays");
   EXPECT_EQ(verdict_word(held), VerdictWord::not_settled);
   EXPECT_NE(verdict_sentence(held).find("not settled: "), std::string::npos) << verdict_sentence(held);
   EXPECT_NEAR(held.missing_steps, 0.25 * static_cast<double>(steps), 4);
