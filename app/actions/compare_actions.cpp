@@ -292,9 +292,11 @@ void CompareActions::showDifferences() {
   showChips();
 }
 
-void CompareActions::showStatus(const LiveStatus& status) {
+void CompareActions::showStatus(const LiveStatus& status, std::optional<qint64> end) {
   JudgedRuns* judged = workspaces_->compare()->judged();
   judged->setSecondsPerStep(secondsPerStep(status));
+  const qint64 goal = end && *end > status.step ? *end : INT64_MAX;  // a run that goes on after its end has none
+  judged->setGoal(status.running ? goal : 0);
   judged->setGoesOn(status.running || status.step < session_->config().optimizer.total_steps);
   showChips();
 }

@@ -38,7 +38,8 @@ class CompareActions : public Actions {
   void setCost(CompareDialog::CostText text) { cost_ = std::move(text); }
   void showDifferences();  // shows the differing settings of the open runs in chips and panels
   void showChips();
-  void showStatus(const LiveStatus& status);  // called by the frame clock with the status of the open runs
+  // Called by the frame clock with the status of the open runs, and the step before which they pause.
+  void showStatus(const LiveStatus& status, std::optional<qint64> end);
 
  signals:
   // Requests that run A and its candidates, which do not all fit beside it, train in groups, `steps` steps each.

@@ -78,8 +78,6 @@ void RunControl::startOver() {
   startAll(session_->configs(), session_->live()->status().running ? Start::running : Start::paused);
 }
 
-// Returns the step before which the training pauses: the one that was requested for the open runs, the one that the
-// user has set for all runs, or the end of run A's schedule.
 std::optional<qint64> RunControl::end() const {
   if (end_of_run_) return end_of_run_;
   if (until_ || !ends_with_schedule_) return until_;

@@ -37,6 +37,9 @@ class RunControl : public Actions {
   void runUntil(qint64 step);  // the open runs only
   void startOver();
   void goOn();
+  // Returns the step before which the training pauses: the one that was requested for the open runs, the one that the
+  // user has set for all runs, or the end of run A's schedule.
+  std::optional<qint64> end() const;
 
   void addPresetsTo(QMenu* menu);
   void showOpen();                            // shows the active run in the bar
@@ -47,7 +50,6 @@ class RunControl : public Actions {
 
  private:
   void onOpened();
-  std::optional<qint64> end() const;
   void sayThatItHasEnded(bool ended);
   void pause();
   void stepOnce();

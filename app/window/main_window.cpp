@@ -453,7 +453,7 @@ void MainWindow::onTick() {
     const LiveStatus status = live->status();
     control_->showStatus(status);
     session_.noticeRuns();
-    comparison_->showStatus(status);
+    comparison_->showStatus(status, control_->end());
     costs_->showStatus(status);
     source_status_->showStatus(status);
     showGrowth();

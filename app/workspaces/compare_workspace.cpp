@@ -84,7 +84,10 @@ void CompareWorkspace::foldPanels() {
                                  !is_missing(run.value_at(Metric::fp32_ratio_beyond_2, kWholeRun, INT64_MAX));
                 return has ? QString() : QString("gradients of an FP32 pass");
               }));
-  foldWithout(load_difference_, unless_any(loadsMissing));
+  const auto other_run = [this](const History&) { return hasAnswer() ? QString() : QString("a run to compare with"); };
+  for (QDockWidget* dock : {gap_, loss_, regression_}) foldWithout(dock, other_run, true);
+  const auto loads = [this](const History& run) { return hasAnswer() ? loadsMissing(run) : QString("another run"); };
+  foldWithout(load_difference_, unless_any(loads), true);
 }
 
 // Arranges the default layout: verdicts above, panels on the cause of differences below. Losses, regression and the
@@ -114,16 +117,13 @@ void CompareWorkspace::followOrigin() {
   if (isVisible()) applySizes();
 }
 
-// For logs that have loads but no routing of single tokens, shows the load difference; for several such logs also
-// MaxVio, and whether one has regressed.
+// For several logs that have loads but no routing of single tokens, shows the load difference, MaxVio, and whether one
+// has regressed.
 bool CompareWorkspace::useRoomOfFolded() {
   const auto has_loads = [](const HistoryPtr& run) { return loadsMissing(*run).isEmpty(); };
   const bool is_own = !selection_->histories().empty() && !selection_->histories().front()->info().config_toml.empty();
-  if (is_own || !flips_->isHidden() || std::ranges::none_of(selection_->histories(), has_loads)) return false;
-  if (selection_->histories().size() < 2) {
-    load_difference_->show();
-    return true;
-  }
+  if (is_own || !hasAnswer() || !flips_->isHidden() || std::ranges::none_of(selection_->histories(), has_loads))
+    return false;
   loss_panel_->setMetric(Metric::max_vio);
   loss_->setWindowTitle("MaxVio and losses");
   tabifyDockWidget(regression_, load_difference_);

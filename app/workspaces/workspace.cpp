@@ -301,7 +301,7 @@ void Workspace::fold() {
   const QString hidden = countedText(names.size(), "panel") + " hidden";
   missing_line_->setTexts({QString("Not in this %1: %2. %3").arg(source, missing_data.join(", "), hidden), hidden});
   missing_line_->setToolTip("Hidden: " + names.join(", "));
-  showFoldLine(!all_empty_);  // the panel that is left says the same
+  showFoldLine(hasAnswer());  // else the verdict above the panels says the same
   room_used_ = !projected_ && useRoomOfFolded();
   applySizes();
 }

@@ -32,13 +32,13 @@ JudgedRuns::JudgedRuns(Selection* selection, const ComparedRuns* runs, QObject* 
 QString JudgedRuns::update() {
   const auto& histories = selection_->histories();
   if (histories.empty()) return noDataYetNotice(*selection_);
+  if (baseline_ >= std::ssize(histories) || selection_->isNoiseTwin(baseline_)) baseline_ = 0;
   if (histories.size() < 2) return nothingToCompareNotice();
   if (selection_->range().empty()) return noDataYetNotice(*selection_);
   if (const History* lossless = runWithoutLoss(histories))
     return notInLogNotice(lossless->info(), metricName(Metric::ce_loss));
   Judging judging = runs_->judging(*selection_, share_);
   judging.goes_on = goes_on_;
-  if (baseline_ >= std::ssize(histories) || selection_->isNoiseTwin(baseline_)) baseline_ = 0;
   const auto other_runs = runs_->otherRuns(*selection_, baseline_), twins = runs_->twins(*selection_);
   training_.set(histories.front(), other_runs, twins, judging);
   validation_.set(histories.front(), other_runs, twins, judging);

@@ -67,6 +67,11 @@ class JudgedRuns : public QObject {
   void setGoesOn(bool goes_on) {
     if (std::exchange(goes_on_, goes_on) != goes_on) emit changed();
   }
+  // Step before which the runs that train will pause; 0: they are paused.
+  std::int64_t goal() const { return goal_; }
+  void setGoal(std::int64_t step) {
+    if (std::exchange(goal_, step) != step) emit changed();
+  }
   // Present seconds of a step of all open runs; kNoValue if they do not train, or not in lock-step.
   float secondsPerStep() const { return seconds_per_step_; }
   void setSecondsPerStep(float seconds) { seconds_per_step_ = seconds; }
@@ -89,6 +94,7 @@ class JudgedRuns : public QObject {
   Loss loss_ = Loss::deciding;
   bool room_ = false, live_ = false, can_force_ = false, goes_on_ = false;
   int baseline_ = 0;
+  std::int64_t goal_ = 0;
   float seconds_per_step_ = kNoValue;
 };
 

@@ -100,7 +100,9 @@ void VerdictStrip::fill() {
     if (items.empty())
       instead_ = {"Only noise twins of run A are open: there is no candidate to judge", "No candidate"};
   } else if (selection_->histories().size() < 2) {
-    instead_ = {"Nothing to compare: one run is open", "Nothing to compare"};
+    instead_ = {judged_->live() ? "Nothing to compare: train another run beside this one, or open its recording or log"
+                                : "Nothing to compare: open a second log or recording beside this one",
+                "Nothing to compare"};
   } else {
     instead_ = {"Too early to tell: there is no step yet", "Too early to tell"};
   }
@@ -197,8 +199,8 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
       break;
   }
   if (found.missing_steps == 0)
-    return {QString("Training to about step %1: verdict on %2").arg(formatCount(found.step), runsOf(found)),
-            QString("More steps: verdict on %1").arg(runsOf(found))};
+    return {QString("Verdict on %1 expected by about step %2").arg(runsOf(found), formatCount(found.step)),
+            QString("Verdict on %1 by step %2").arg(runsOf(found), formatCount(found.step))};
   const bool has_twin = selection_->histories().size() > judged_->candidates().size() + 1;
   if (!judged_->live() && !has_twin)
     return {QString("A verdict needs %1 more and another log with the settings of A")
@@ -221,7 +223,7 @@ void VerdictStrip::fillSettlement() {
   kept_settlement_ = std::ranges::any_of(places, has_other_text) ? forms.value(forms.size() - 1) : QString();
   settle_->setTexts(forms);
   const bool steps = found.how == Settlement::How::more_steps;
-  const bool runs_anyway = steps && found.missing_steps > 0 && !is_missing(judged_->secondsPerStep());
+  const bool runs_anyway = steps && found.step <= judged_->goal();
   const bool is_alone = selection_->histories().size() == 1;
   const bool offered =
       is_alone || (found.how != Settlement::How::nothing && (!steps || (judged_->live() && !runs_anyway)));

@@ -161,9 +161,10 @@ int VerdictTable::columnWidth(int column) const {
   return widest;
 }
 
-// True if a run has the figure of the column. Other columns, such as those of quantization in logs, are hidden.
+// True if a run has the figure of the column, or there are gaps. Other columns, such as those of quantization in logs,
+// are hidden.
 bool VerdictTable::hasColumn(int column) const {
-  return column == VerdictRow::kGap ||
+  return (column == VerdictRow::kGap && rows_.size() > 1) ||
          std::ranges::any_of(rows_, [column](const VerdictRow& row) { return !row.figures[column].missing(); });
 }
 
@@ -211,7 +212,7 @@ VerdictTable::Layout VerdictTable::layOut() const {
     at.right[*column] = right;
     right -= columnWidth(*column) + kSpace16 + more;
   }
-  at.plot_width = right - at.plot >= withType(kMinPlot) / 2 ? right - at.plot : 0;
+  at.plot_width = rows_.size() > 1 && right - at.plot >= withType(kMinPlot) / 2 ? right - at.plot : 0;
   return at;
 }
 

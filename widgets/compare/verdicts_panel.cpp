@@ -129,14 +129,16 @@ void VerdictsPanel::showView(int view) {
 }
 
 int VerdictsPanel::heightWanted() const {
-  const int rows = std::max<int>(2, to_int(selection_->histories().size()));
+  const int rows = std::max<int>(1, to_int(selection_->histories().size()));
   const QMargins around = layout()->contentsMargins();
   return (showsRuns() ? table_->heightFor(rows) : stack_->currentWidget()->sizeHint().height()) +
          header()->minimumHeight() + around.top() + around.bottom();
 }
 
 void VerdictsPanel::refill() {
-  table_->setNotice(judged_->update());
+  const QString notice = judged_->update();
+  const bool is_alone = selection_->histories().size() == 1 && !selection_->range().empty();
+  table_->setNotice(is_alone ? QString() : notice);
   if (!table_->notice().isEmpty()) return;
   window_ = last_common_steps(selection_->histories(), kWindow);
   sqnr_ = operand_sqnr(selection_->histories(), window_.last);
@@ -148,7 +150,7 @@ void VerdictsPanel::refill() {
 
 // Selects the loss that decides about the first candidate, unless the user has chosen a loss.
 void VerdictsPanel::showLoss() {
-  if (judged_->loss() != JudgedRuns::Loss::deciding) return;
+  if (judged_->loss() != JudgedRuns::Loss::deciding || selection_->histories().size() == 1) return;
   const auto places = judged_->candidates();
   const int first = places.empty() ? 1 : places.front();
   loss_->setVisible(!onTheSameTexts(*selection_));
@@ -187,6 +189,7 @@ VerdictRow VerdictsPanel::row(int place) const {
 void VerdictsPanel::addGap(VerdictRow& row, int place) const {
   VerdictFigure& gap = row.figures[VerdictRow::kGap];
   if (row.baseline) {
+    if (selection_->histories().size() == 1) return;
     row.reasons = {"baseline of the other runs", "baseline"};
     row.gap = 0;
     gap.text = QStringLiteral("0");
@@ -200,7 +203,7 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
     if (judged_->baseline() != 0) row.reasons = {"effect of chance alone, gap to A", "chance, gap to A"};
   } else {
     row.word = verdict_word(c);
-    row.reasons = reasons(c);
+    for (const std::string& reason : verdict_reasons(c)) row.reasons << QString::fromStdString(reason);
   }
   const int places = placesFor(judged_->matters());
   gap.text = std::isfinite(c.gap) ? signedFixed(c.gap, places) : dash();
@@ -213,16 +216,6 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
   if (!c.steps.empty() && std::isfinite(c.gap))
     gap.tip = QString("%1, nats/token, steps %2 to %3")
                   .arg(QLatin1String(loss_words(c.loss)), formatCount(c.steps.first), formatCount(c.steps.last));
-}
-
-// Returns the reasons of a verdict, with the time that missing steps take.
-QStringList VerdictsPanel::reasons(const Conclusion& c) const {
-  QStringList forms;
-  for (const std::string& reason : verdict_reasons(c)) forms << QString::fromStdString(reason);
-  const float seconds = judged_->secondsPerStep();
-  if (c.missing_steps > 0 && std::isfinite(seconds) && !forms.isEmpty())
-    forms.prepend(QString("%1 (%2)").arg(forms.front(), aboutDuration(seconds * static_cast<double>(c.missing_steps))));
-  return forms;
 }
 
 void VerdictsPanel::addCosts(VerdictRow& row, int place) const {

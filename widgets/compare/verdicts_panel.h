@@ -44,7 +44,6 @@ class VerdictsPanel : public Panel {
   QString note(int place) const;
   QString noteAtStart(int place) const;
   QStringList settingsOf(int place) const;
-  QStringList reasons(const Conclusion& c) const;
   void chooseMatters(double share);
   void showLoss();
   bool showsRuns() const { return stack_->currentIndex() == 0; }
