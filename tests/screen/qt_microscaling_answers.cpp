@@ -69,47 +69,6 @@ class MicroscalingAnswersTest : public QObject {
     QVERIFY(compared_sentences > kMicroscalingRuns / 4);
   }
 
-  // The error of an operand is 10^(-SQNR/10) of its square; the sentence names the largest and its share of all.
-  void answerOfOperandCostsEqualsItsTable() {
-    for (int seed = 1; seed <= kMicroscalingRuns; ++seed) {
-      const RandomRun run(static_cast<std::uint64_t>(seed));
-      Selection selection;
-      selection.setHistories({run.history()});
-      Answering<OperandCostsPanel> panel(&selection);
-      show(&panel);
-      const QString sentence = panel.answers().value(0);
-      const auto& quants = run.frame_at(selection.step()).quants;
-      double sum = 0;
-      for (const QuantFrame& quant : quants) sum += std::pow(10, -static_cast<double>(quant.sqnr_db) / 10);
-      const QuantFrame& worst = *std::ranges::min_element(quants, {}, &QuantFrame::sqnr_db);
-      static const QRegularExpression kParts(
-          "^(?:No operand stands out: )?(.+) has the largest rounding error in A: (\\S+) % of the error of all (\\d+) "
-          "operands, SQNR (\\S+) dB$");
-      const auto parts = kParts.match(sentence);
-      QVERIFY2(parts.hasMatch(), qPrintable(sentence));
-      QCOMPARE(parts.captured(1), placeName(worst));
-      const double share = std::pow(10, -static_cast<double>(worst.sqnr_db) / 10) / sum;
-      QVERIFY2(numbersIn(parts.captured(2)).front().is(100 * share), qPrintable(sentence));
-      QCOMPARE(sentence.startsWith("No operand"), share * static_cast<double>(quants.size()) < 3);
-      QCOMPARE(parts.captured(3).toInt(), static_cast<int>(quants.size()));
-      QVERIFY2(numbersIn(parts.captured(4)).front().is(static_cast<double>(worst.sqnr_db)), qPrintable(sentence));
-    }
-  }
-
-  // Imported figures may lack the relative error.
-  void operandsWithoutErrorsAreNotExact() {
-    const RandomRun run(5);
-    TelemetryFrame frame = run.frame_at(INT64_MAX);
-    for (QuantFrame& quant : frame.quants) quant.relative_l2 = kNoValue;
-    auto history = std::make_shared<History>(run.info());
-    history->append(std::make_shared<const TelemetryFrame>(frame));
-    Selection selection;
-    selection.setHistories({history});
-    Answering<OperandCostsPanel> panel(&selection);
-    show(&panel);
-    QCOMPARE(panel.answers().value(0), QString("The relative errors of the operands are not in this log"));
-  }
-
   // Scales of blocks of 32 values along rows by the rule "floor": 2^(floor(log2 amax) - 8) for E4M3.
   void answerOfBlockScaleMapEqualsItsBlocks() {
     std::mt19937_64 random(21);

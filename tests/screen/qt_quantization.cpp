@@ -171,6 +171,9 @@ class QuantizationTest : public QObject {
   // The table shows whole rows only, for every height of the panel.
   void operandCostsEndsInAWholeRow() {
     OperandCostsPanel panel(selection_.get());
+    auto measured = std::make_shared<MeasuredOperands>();
+    for (int layer = 0; layer < 60; ++layer) measured->scan.effects.push_back({.layer = layer, .recipe = "mxfp4"});
+    panel.showMeasured(measured);
     for (const int height : {300, 307, 313, 321}) {
       show(&panel, {600, height});
       const auto* table = panel.findChild<QTableView*>();

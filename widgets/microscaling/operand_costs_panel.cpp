@@ -19,12 +19,6 @@ namespace moescope {
 
 namespace {
 
-// "3 routed w1 dY wgrad".
-QString briefName(const OperandPlace& place) {
-  const QString layer = place.layer < 0 ? QString() : QString::number(place.layer) + QLatin1Char(' ');
-  return layer + gemmClassBrief(place.gemm_class()) + QLatin1Char(' ') + tensorName(place);
-}
-
 QString effectName(const OperandEffect& effect) {
   const QString layer = effect.layer < 0 ? QString() : layerName(effect.layer) + QStringLiteral(", ");
   return layer + QString("%1, %2 of %3")
@@ -37,43 +31,6 @@ QString briefName(const OperandEffect& effect) {
   return (effect.layer < 0 ? QString() : QString::number(effect.layer) + QLatin1Char(' ')) +
          gemmClassBrief(effect.gemm_class) + QLatin1Char(' ') + QLatin1String(operand_name(effect.operand)) +
          QLatin1Char(' ') + QLatin1String(direction_name(effect.gemm));
-}
-
-constexpr int kPlaceRole = Qt::UserRole + 2;  // index of the operand of a modelled row
-constexpr float kStandsOut = 3;               // times the mean share of an operand
-enum CostColumn { kSqnrColumn = kBarColumn + 1, kFlushedColumn, kClippedColumn, kFormatColumn };
-
-// A missing figure is sorted below all others.
-QStandardItem* costItem(const QString& text, float figure) {
-  return figureItem(text, is_missing(figure) ? -1 : figure);
-}
-
-void fillCosts(QStandardItemModel& model, const std::vector<OperandCost>& costs) {
-  model.setRowCount(0);
-  model.setSortRole(Qt::UserRole);
-  model.setHorizontalHeaderLabels(
-      {"Layer, operand", "Share of error", "SQNR, dB", "Flushed to zero", "Clipped", "Format"});
-  const char* const tips[] = {"Layer, class, weight and operand of the GEMM",
-                              ("Share of all operands' rounding error, modelled: squares of their relative errors are "
-                               "added as if independent, with equal weight for all GEMMs"),
-                              "Signal-to-quantization-noise ratio, measured",
-                              "Share of non-zero values that became zero, measured",
-                              "Share of values beyond the format's maximum, measured",
-                              "Element format and how its scale is chosen"};
-  for (int column = 0; column < model.columnCount(); ++column)
-    model.horizontalHeaderItem(column)->setToolTip(tips[column]);
-  // The longest bar is emphasised only if it stands out. The costs are sorted, the largest first.
-  const float longest = costs.empty() ? 0 : std::max(costs.front().share, kStandsOut / costs.size());
-  for (const OperandCost& cost : costs) {
-    const QuantFrame& quant = *cost.operand;
-    const QString sqnr = std::isinf(quant.sqnr_db) ? QString("exact") : formatValue(quant.sqnr_db, 3);
-    appendOperand(model,
-                  {textItem(briefName(quant), placeName(quant)), costItem(formatPercent(cost.share), cost.share),
-                   costItem(sqnr, quant.sqnr_db), costItem(formatPercent(quant.underflow), quant.underflow),
-                   costItem(formatPercent(quant.clipped), quant.clipped), textItem(formatLabel(quant.format))},
-                  cost.share > 0 ? cost.share / longest : 0);
-    model.item(model.rowCount() - 1)->setData(model.rowCount() - 1, kPlaceRole);
-  }
 }
 
 void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
@@ -103,31 +60,8 @@ void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
 
 OperandCostsPanel::OperandCostsPanel(Selection* selection, QWidget* parent)
     : Panel(selection, "Operand costs", Provenance::measured_here, parent) {
-  costs_table_ = new QStandardItemModel(this);
   effects_ = new QStandardItemModel(this);
   twins_table_ = new QStandardItemModel(this);
-  basis_row_ = new QWidget(this);
-  auto* row = plainRow(basis_row_, 0);
-  const QString names[] = {"Modelled", "Measured"};
-  const QString tips[] = {"By the rounding errors of each weight's operands, which are treated as independent",
-                          "By the change of the gradient when one operand is rounded: a copy of the run does a forward "
-                          "and a backward pass for each operand"};
-  for (const Basis basis : {kModelled, kMeasured}) {
-    QToolButton*& button = bases_[basis];
-    button = new QToolButton(basis_row_);
-    button->setText(names[basis]);
-    button->setToolTip(tips[basis]);
-    button->setCheckable(true);
-    button->setAutoExclusive(true);
-    button->setProperty(kSwitchProperty, true);
-    connect(button, &QToolButton::toggled, this, [this, basis](bool checked) {
-      if (!checked) return;
-      fill();
-      if (basis == kMeasured && !measured_ && progress_.isEmpty() && isVisible() && !ofCheckpoint()) measureOrCancel();
-    });
-    row->addWidget(button);
-  }
-  addControl(basis_row_);
   recipe_ = makeChoice({}, "Number format", "Format to which one operand at a time is rounded; all else stays in FP32");
   for (const Recipe recipe : forwardRecipes()) {
     recipe_->addItem(QLatin1String(recipe_info(recipe).name), static_cast<int>(recipe));
@@ -137,7 +71,7 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, QWidget* parent)
   connect(recipe_, &QComboBox::currentIndexChanged, this, &OperandCostsPanel::fill);
   addControl(recipe_);
   view_ = new QTableView(this);
-  view_->setModel(costs_table_);
+  view_->setModel(effects_);
   view_->setSortingEnabled(true);
   view_->sortByColumn(kBarColumn, Qt::DescendingOrder);
   makePlain(view_, "Operands by quantization error");
@@ -148,8 +82,6 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, QWidget* parent)
     view_->verticalHeader()->setDefaultSectionSize(view_->fontMetrics().height() + 4);
     view_->horizontalHeader()->setMinimumSectionSize(view_->fontMetrics().averageCharWidth() * 7);
   });
-  connect(view_, &QTableView::clicked, this, &OperandCostsPanel::choose);
-  connect(view_, &QTableView::activated, this, &OperandCostsPanel::open);
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, this, &OperandCostsPanel::fill);
   measure_ = new QPushButton(this);
@@ -158,11 +90,7 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, QWidget* parent)
   showAnswers();
   addBody(new WholeRows(view_));
   addBody(measure_, 0);
-  bases_[kModelled]->setChecked(true);
   keepState("recipe", recipe_);
-  keepState(
-      "measured", [this] { return basis() == kMeasured; },
-      [this](const QVariant& state) { setBasis(state.toBool() ? kMeasured : kModelled); });
 }
 
 std::shared_ptr<const TelemetryFrame> OperandCostsPanel::frameOf(int run) const {
@@ -185,28 +113,19 @@ bool OperandCostsPanel::ofCheckpoint() const {
   return run >= 0 && run_origin(selection_->histories()[run]->info()) == RunOrigin::checkpoint;
 }
 
-OperandCostsPanel::Contents OperandCostsPanel::contents() const {
-  if (ofCheckpoint()) return Contents::twins;
-  return basis() == kMeasured ? Contents::effects : Contents::modelled;
-}
-
 void OperandCostsPanel::showTable() {
-  const Contents contents = this->contents();
-  if (std::exchange(shown_contents_, contents) == contents) return;
-  basis_row_->setVisible(contents != Contents::twins);
-  recipe_->setVisible(contents == Contents::twins);
+  const bool twins = ofCheckpoint();
+  if (std::exchange(shows_twins_, twins) == twins) return;
+  recipe_->setVisible(twins);
   QAbstractItemDelegate* before = view_->itemDelegateForColumn(kBarColumn);
   view_->setItemDelegateForColumn(kBarColumn, nullptr);  // else Qt would call the deleted delegate
   delete before;
   view_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
-  QAbstractItemModel* const models[] = {costs_table_, effects_, twins_table_};
-  view_->setModel(models[static_cast<int>(contents)]);
-  const QString longest = contents == Contents::twins ? QString(kLongestDivergence) : QStringLiteral("0.0000 %");
+  view_->setModel(twins ? twins_table_ : effects_);
+  const QString longest = twins ? QString(kLongestDivergence) : QStringLiteral("0.0000 %");
   view_->setItemDelegateForColumn(kBarColumn, new ShareDelegate(longest, view_));
-  for (const int column : {kClippedColumn, kFormatColumn}) view_->setColumnHidden(column, false);
   stretchBars();
   view_->sortByColumn(kBarColumn, Qt::DescendingOrder);
-  frame_.reset();
 }
 
 void OperandCostsPanel::measureOrCancel() {
@@ -262,10 +181,9 @@ void OperandCostsPanel::showRefused(const QString& reason) {
 
 Panel::Answer OperandCostsPanel::answer() const {
   if (!selection_->history()) return {{}, {noDataYetNotice(*selection_)}};
-  if (contents() == Contents::modelled) return costliest();
   if (!progress_.isEmpty()) return {{}, {progress_}};
   if (!refused_.isEmpty()) return {{}, {refused_}, true};
-  return contents() == Contents::twins ? sayTwins() : sayMeasured();
+  return ofCheckpoint() ? sayTwins() : sayMeasured();
 }
 
 Panel::Answer OperandCostsPanel::sayTwins() const {
@@ -277,7 +195,13 @@ Panel::Answer OperandCostsPanel::sayTwins() const {
 Panel::Answer OperandCostsPanel::sayMeasured() const {
   if (!frameOf(shownRun()) && !measured_)
     return {{}, {QString("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun()))}};
-  if (!measured_ || measured_->scan.effects.empty()) return {{}, {"Not measured yet"}};
+  if (!measured_ || measured_->scan.effects.empty())
+    return {
+        {},
+        {QString("Not measured yet: a copy of %1 trains again up to the shown step, then computes a gradient for each "
+                 "operand")
+             .arg(runLetter(*selection_, shownRun())),
+         "Not measured yet"}};
   const OperandScan& scan = measured_->scan;
   const OperandEffect& worst = scan.effects.front();
   const QString costliest =
@@ -292,7 +216,7 @@ Panel::Answer OperandCostsPanel::sayMeasured() const {
 
 // Shows the button for a measurement of the shown step, or of the chosen recipe, unless it has been measured.
 void OperandCostsPanel::showButton() {
-  if (contents() == Contents::twins) {
+  if (ofCheckpoint()) {
     const bool other = !twins_ || twins_->scan.recipe != recipe() || runLabel(*selection_, shownRun()) != twins_->run;
     measure_->setVisible(!progress_.isEmpty() || other);
     return measure_->setText(!progress_.isEmpty() ? QString("Cancel")
@@ -301,7 +225,7 @@ void OperandCostsPanel::showButton() {
   const auto frame = frameOf(shownRun());
   const bool other =
       !measured_ || !frame || frame->step != measured_->step || runLabel(*selection_, shownRun()) != measured_->run;
-  measure_->setVisible(basis() == kMeasured && (!progress_.isEmpty() || (frame && other)));
+  measure_->setVisible(!progress_.isEmpty() || (frame && other));
   if (!progress_.isEmpty()) return measure_->setText("Cancel");
   if (frame)
     measure_->setText(
@@ -314,90 +238,19 @@ void OperandCostsPanel::fill() {
   for (QWidget* part : findChildren<QWidget*>(Qt::FindDirectChildrenOnly)) part->update();
   showTable();
   showButton();
-  if (contents() != Contents::modelled) return;
-  const auto frame = frameOf(shownRun());
-  if (frame != frame_) {
-    frame_ = frame;
-    costs_ = frame_ ? operand_costs(*frame_) : std::vector<OperandCost>();
-    fillCosts(*costs_table_, costs_);
-    stretchBars();
-    costs_table_->sort(view_->horizontalHeader()->sortIndicatorSection(),
-                       view_->horizontalHeader()->sortIndicatorOrder());
-    // Hides the column if all formats are equal, because the header then names the format.
-    view_->setColumnHidden(kFormatColumn, !onlyFormat().isEmpty());
-    view_->setColumnHidden(kClippedColumn, std::ranges::none_of(costs_, [](const OperandCost& cost) {
-                             return cost.operand->clipped > 0;
-                           }));
-  }
-  view_->setAutoScroll(false);  // the costliest operands stay in view, whatever another panel chooses
-  for (int row = 0; row < costs_table_->rowCount(); ++row)
-    if (placeAt(row) == selection_->tensor()) view_->selectRow(row);
-  view_->setAutoScroll(true);
-}
-
-OperandPlace OperandCostsPanel::placeAt(int row) const {
-  return *costs_[costs_table_->item(row)->data(kPlaceRole).toInt()].operand;
-}
-
-// Returns the format, if all operands have the same one; else an empty text.
-QString OperandCostsPanel::onlyFormat() const {
-  const bool one = !costs_.empty() && std::ranges::all_of(costs_, [this](const OperandCost& cost) {
-    return cost.operand->format.name == costs_[0].operand->format.name;
-  });
-  return one ? formatLabel(costs_[0].operand->format) : QString();
-}
-
-Panel::Answer OperandCostsPanel::costliest() const {
-  if (costs_.empty()) return {{}, {QString("Nothing is quantized in %1").arg(runLabel(*selection_, shownRun()))}};
-  const OperandCost& worst = costs_.front();
-  if (std::isnan(worst.share)) return {{}, {"The relative errors of the operands are not in this log"}};
-  if (!(worst.share > 0)) return {{}, {"No operand has a rounding error"}};
-  const QString letter = runLetter(*selection_, shownRun());
-  QString operand = QString("%1 has the largest rounding error in %2").arg(placeName(*worst.operand), letter);
-  if (worst.share * costs_.size() < kStandsOut) operand.prepend("No operand stands out: ");
-  const QString share = formatPercent(worst.share);
-  return {{},
-          {QString("%1: %2 of the error of all %3 operands, SQNR %4 dB")
-               .arg(operand, share)
-               .arg(costs_.size())
-               .arg(formatValue(worst.operand->sqnr_db, 3)),
-           QString("%1: %2 of the error").arg(operand, share), operand}};
-}
-
-void OperandCostsPanel::choose(const QModelIndex& index) {
-  if (contents() != Contents::modelled) return;  // a measured row is about a class of operands, not one tensor
-  selection_->setTensor(placeAt(index.row()));
-}
-
-// Makes the shown run active, since tensors are captured from the active run.
-void OperandCostsPanel::open(const QModelIndex& index) {
-  if (contents() != Contents::modelled) return;
-  const OperandPlace place = placeAt(index.row());
-  const std::int64_t step = frame_->step;
-  selection_->setRun(shownRun());
-  selection_->setTensor(place);
-  emit operandOpened(place, step);
 }
 
 std::optional<Provenance> OperandCostsPanel::kind() const {
-  if (contents() == Contents::twins) return twins_ ? std::optional(Provenance::measured_here) : std::nullopt;
-  if (basis() == kMeasured) return measured_ ? std::optional(Provenance::measured_here) : std::nullopt;
-  return frame_ ? Panel::kind() : std::nullopt;
+  const bool is_measured = ofCheckpoint() ? twins_ != nullptr : measured_ != nullptr;
+  return is_measured ? std::optional(Provenance::measured_here) : std::nullopt;
 }
 
 QString OperandCostsPanel::status() const {
-  if (contents() == Contents::twins)
-    return twins_ ? QString("%1, %2, %3")
-                        .arg(QLatin1String(recipe_info(twins_->scan.recipe).name),
-                             countedText(twins_->scan.pieces, "piece of text"), twins_->run)
-                  : QString();
-  if (basis() == kMeasured)
-    return measured_ ? QString("step %1, %2").arg(measured_->step).arg(measured_->run) : QString();
-  if (!frame_) return {};
-  // Begins with "modelled", so that a narrow panel shows it as well.
-  QStringList parts{"modelled", runLabel(*selection_, shownRun()), timeStatus(frame_->step, true)};
-  if (const QString format = onlyFormat(); !format.isEmpty()) parts << QString("all in %1").arg(format);
-  return parts.join(QStringLiteral(", "));
+  if (!kind()) return {};
+  if (!ofCheckpoint()) return QString("step %1, %2").arg(measured_->step).arg(measured_->run);
+  return QString("%1, %2, %3")
+      .arg(QLatin1String(recipe_info(twins_->scan.recipe).name), countedText(twins_->scan.pieces, "piece of text"),
+           twins_->run);
 }
 
 ValueTable OperandCostsPanel::tableOfEffects() const {
@@ -419,29 +272,7 @@ ValueTable OperandCostsPanel::tableOfEffects() const {
 }
 
 ValueTable OperandCostsPanel::table() const {
-  if (contents() == Contents::twins) return twinsTable(twins_ ? twins_->scan : PrecisionScan{});
-  if (contents() == Contents::effects) return tableOfEffects();
-  ValueTable table({{"step"},
-                    {"layer"},
-                    {"class"},
-                    {"weight"},
-                    {"operand"},
-                    {"direction"},
-                    {"format"},
-                    {"SQNR", "dB"},
-                    {"underflow", "share"},
-                    {"clipped", "share"},
-                    {"share of the rounding error, modelled", "share"}});
-  const auto frame = frameOf(shownRun());
-  if (!frame) return table;
-  for (const OperandCost& cost : operand_costs(*frame)) {
-    const QuantFrame& quant = *cost.operand;
-    table.add(frame->step, quant.layer, std::string(gemm_class_name(quant.gemm_class())),
-              std::string(gemm_name(quant.gemm)), std::string(operand_name(quant.operand)),
-              std::string(direction_name(quant.direction)), quant.format.name, quant.sqnr_db,
-              unless_nan(quant.underflow), unless_nan(quant.clipped), unless_nan(cost.share));
-  }
-  return table;
+  return ofCheckpoint() ? twinsTable(twins_ ? twins_->scan : PrecisionScan{}) : tableOfEffects();
 }
 
 }  // namespace moescope

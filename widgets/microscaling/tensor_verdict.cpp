@@ -258,9 +258,8 @@ QString explainOperandVerdict() {
              "many and more than %4; or most of its blocks are clipped. <b>Too early to tell</b>: the operands have "
              "not "
              "lost as much for 50 steps, after which it is a finding. <b>Healthy</b>: no operand needs attention. "
-             "<i>Operand costs</i> has another measure: an operand's share of the squared error, to which values "
-             "flushed "
-             "to zero add little. The loss gap in <i>Compare</i> shows whether the training suffers.</p>")
+             "<i>Operand costs</i> measures what each operand alone changes in the gradient. The loss gap in "
+             "<i>Compare</i> shows whether the training suffers.</p>")
       .arg(kMaxSqnrLoss)
       .arg(formatPercent(kMaxMoreUnderflow))
       .arg(kUnderflowTimes)
