@@ -10,7 +10,6 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/model/layers/sampled_blocks.h"
 #include "widgets/microscaling/capture_bar.h"
-#include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/microscaling/tensor_verdict.h"
@@ -59,8 +58,6 @@ CaptureActions::CaptureActions(const Context& context)
   connect(tensor_lab_->captureBar(), &CaptureBar::cancelRequested, this, &CaptureActions::cancel);
   for (QuantizationErrorPanel* matrix : workspaces_->findChildren<QuantizationErrorPanel*>())
     connect(matrix, &QuantizationErrorPanel::operandOpened, this, &CaptureActions::open);
-  for (OperandCostsPanel* costs : workspaces_->findChildren<OperandCostsPanel*>())
-    connect(costs, &OperandCostsPanel::operandOpened, this, &CaptureActions::open);
   for (FindingsPanel* findings : workspaces_->findChildren<FindingsPanel*>())
     connect(findings, &FindingsPanel::elementOpened, this, &CaptureActions::openElement);
 }
@@ -155,6 +152,7 @@ void CaptureActions::followSelection(std::int64_t step) {
   place_ = selection_->tensor();
   wanted_step_ = step;
   element_.reset();
+  if (captures && is_other) showExampleInFormat();  // not the block of the other run or operand
   if (captures) return captureAgain();
   if (!is_log) return offerStep();
   if (showSample()) return;
@@ -184,8 +182,9 @@ void CaptureActions::openElement(const OperandElement& element, std::int64_t ste
   recompute(step);
 }
 
-// Shows the example in the microscope in the format of the operand.
-void CaptureActions::showExampleFormat() {
+// Shows the example in the microscope in the format of the operand in place of a captured block.
+void CaptureActions::showExampleInFormat() {
+  tensor_lab_->closeCaptured();
   const auto frame = tensor_lab_->tensorName().isEmpty() ? shownRun().quant_frame_at(wanted_step_) : nullptr;
   for (const QuantFrame& quant : frame ? frame->quants : std::vector<QuantFrame>{})
     if (static_cast<const OperandPlace&>(quant) == place_ && quant.format.operand)
@@ -215,8 +214,7 @@ void CaptureActions::offerStep() {
   const auto captured = tensor_lab_->captured();
   if (captured && captured->place == place_ && captured->run_name == shownRun().info().name)
     return bar->showCaptured(*captured, wanted_step_);
-  tensor_lab_->closeCaptured();
-  showExampleFormat();
+  showExampleInFormat();
   const QString statistics = "Recordings and logs keep statistics, not tensors. ";
   try {
     session_->planOfStep(shownRun(), place_, wanted_step_);  // throws if the step cannot be recomputed

@@ -40,7 +40,7 @@ class CaptureActions : public Actions {
   bool capturesNewest() const;
   void captureAgain();
   void offerStep();
-  void showExampleFormat();
+  void showExampleInFormat();
   bool showSample();  // shows the blocks of the operand that a log has; false: it has none
   void cancel();
   void recompute(std::int64_t step);  // recomputes the operand of open() at `step`

@@ -46,8 +46,13 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
   setEssential({error_, microscope_});
   arrange();
   for (QDockWidget* dock : {error_, scales_}) foldWithout(dock, quantizationMissing, true);
+  for (QDockWidget* dock : {tensors_, what_if_, map_})
+    foldWithout(dock, [this](const History& run) {
+      const bool may_capture = run_origin(run.info()) != RunOrigin::log || !tensor_lab_->tensorName().isEmpty();
+      return may_capture ? QString() : quantizationMissing(run);
+    });
   foldWithout(costs_, [](const History& run) {
-    return run_origin(run.info()) == RunOrigin::checkpoint ? QString() : quantizationMissing(run);
+    return run_origin(run.info()) == RunOrigin::log ? QString("model of the run") : QString();
   });
   connect(selection_, &Selection::dataChanged, this, &MicroscalingWorkspace::bringUpError);
 }
@@ -66,8 +71,8 @@ void MicroscalingWorkspace::arrange() {
   bringUpError();
 }
 
-// When a run is opened, brings the quantization error of its operands and their scales to the front. For a run or a
-// checkpoint that quantizes nothing, brings the costs that formats would have. A tensor that is open stays in front.
+// When a run is opened, brings the quantization error of its operands and their scales to the front. For a checkpoint,
+// which quantizes nothing, brings the costs that formats would have. A tensor that is open stays in front.
 void MicroscalingWorkspace::bringUpError() {
   const History* history = selection_->history();
   if (isFolded(error_) && selection_->quantFrame()) foldAnew();  // formats were changed while the run trains
@@ -84,6 +89,7 @@ void MicroscalingWorkspace::setDefaultSizes() {
   const int left_width = qRound(kErrorShare * width()), upper = qRound(kErrorHeightShare * height());
   resizeDocks({error_, scales_}, {left_width, width() - left_width}, Qt::Horizontal);
   resizeDocks({error_, microscope_}, {upper, height() - upper}, Qt::Vertical);
+  microscope_->setMaximumHeight(hasAnswer() ? QWIDGETSIZE_MAX : height() - upper);  // an example alone stays small
 }
 
 void MicroscalingWorkspace::showTensors() {

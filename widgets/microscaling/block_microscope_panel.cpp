@@ -315,7 +315,8 @@ void BlockMicroscopePanel::refresh() {
 
   cards_->setBlock(block_);
   nameBits();
-  bars_->setBlock(&block_, runColor(*selection_, selection_->run()));
+  const bool is_example = origin_.place.isEmpty();
+  bars_->setBlock(&block_, is_example ? kNoiseSeries : runColor(*selection_, selection_->run()));
   model_->setBlock(&block_);
   fitColumns();
   update();

@@ -122,7 +122,7 @@ void CaptureBar::setSource(Source source) {
   news_ = false;
   for (QToolButton* button : {cancel_, capture_again_, save_, rotated_}) button->hide();
   offer(-1);
-  QString long_form = "Click a cell of Quantization error of a run, or of a log with sampled blocks, or open a file";
+  QString long_form = "An example: open a file of tensors (.safetensors, .npy, .pt) to see its blocks here";
   if (source == Source::live)
     long_form =
         "Click a cell of Quantization error to capture that operand from the running model, or open a file of tensors";
@@ -130,7 +130,7 @@ void CaptureBar::setSource(Source source) {
     long_form =
         "Click a cell of Quantization error to compute that operand again, to the bit: a recording keeps statistics, "
         "not tensors";
-  setTexts({}, {long_form, "Click a cell of Quantization error, or open a file", "Open a file of tensors"}, {});
+  setTexts({}, {long_form, "Open a file of tensors to see its blocks", "Open a file of tensors"}, {});
 }
 
 void CaptureBar::showSample(const QString& about) {

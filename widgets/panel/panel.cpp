@@ -59,7 +59,9 @@ class Panel::StatusLine : public QWidget {
       parts.removeLast();
     }
     const QString whole = forms.value(0);
-    if (const auto kind = panel_->kind()) forms << briefKind(*kind);
+    if (const auto kind = panel_->kind())
+      forms << (*kind == Provenance::from_log ? logText().remove("from ").remove(" only").remove("the ") : QString())
+            << briefKind(*kind);
     painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, fittingText(forms, metrics, width()));
     const QString tip = showsOneOfSeveral() ? whole + "\nA click on a name in the bar shows another run" : whole;
     if (toolTip() != tip) setToolTip(tip);
@@ -595,7 +597,8 @@ QString sourceOf(const QString& what) {
        "Key \"volume\" of JSON lines; every run that is trained here has them. The panel Expert "
        "placement shows what follows from the loads alone"},
       {"tokens per expert", "The logger moescope_log.py writes them"},
-      {"quantization statistics", "Key \"quants\" of JSON lines, or TransformerEngine's debug statistics"},
+      {"quantization statistics",
+       "Call log_blocks() of moescope_log.py in the training, or log TransformerEngine's debug statistics"},
       {"experts chosen together", "Logs with every token's experts have them, and every run that is trained here"},
       {"bytes by expert", "Runs that are trained here have them"},
       {"domains by expert", "Key \"specialisation\" of JSON lines; every run that is trained here has them"},
