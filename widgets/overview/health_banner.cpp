@@ -101,8 +101,8 @@ QSize HealthBanner::sizeHint() const {
 QSize HealthBanner::minimumSizeHint() const {
   const int marks = 3 * kSpace12 + withType(kMarkSize, fontMetrics());
   const int texts = texts_->isHidden() ? 0 : texts_->sizeHint().width() + kSpace8;
-  return {marks + word_->sizeHint().width() + other_verdict_->sizeHint().width() + texts + explain_->sizeHint().width(),
-          sizeHint().height()};
+  const int other = QFontMetrics(word_->font()).horizontalAdvance(other_word_);
+  return {marks + word_->sizeHint().width() + other + texts + explain_->sizeHint().width(), sizeHint().height()};
 }
 
 // Places the parts by hand, because a layout would rearrange the whole workspace whenever a figure changes. The
@@ -131,8 +131,9 @@ void HealthBanner::place() {
     put(help_, right -= help.width() + kSpace8, help.width(), std::min(help.height(), line - kSpace8));
   }
   const QFontMetrics metrics(words_->font());
-  const int other_width = other_verdict_->text().isEmpty() ? 0 : other_verdict_->sizeHint().width() + kSpace16;
   const int slack = kSpace4;  // rich text is a little wider than plain text
+  fitOther(right - left_x - kSpace8 - 2 * slack);
+  const int other_width = other_verdict_->text().isEmpty() ? 0 : other_verdict_->sizeHint().width() + kSpace16;
   shown_text_ = fittingText(sentences(), metrics, right - left_x - other_width - kSpace8 - slack);
   const int words = shown_text_.isEmpty() ? 0 : metrics.horizontalAdvance(shown_text_) + slack;
   put(words_, left_x, words, line);
@@ -142,6 +143,19 @@ void HealthBanner::place() {
   place_verdict(other_verdict_);
   put(balance_, left_x, std::max(0, right - kSpace8 - left_x), line);
   if (tiles_) tiles_->setGeometry(1, line, width() - 2, height() - line - 1);
+}
+
+// Chooses the longest form of the cause of the other run's verdict that fits beside the longest possible sentence.
+void HealthBanner::fitOther(int room) {
+  const QFontMetrics plain(words_->font()), bold(word_->font());
+  room -= bold.horizontalAdvance(other_word_) + kSpace16;
+  QString chosen;
+  for (const QString& sentence : sentences())
+    for (const QString& cause : other_causes_)
+      if (chosen.isEmpty() && plain.horizontalAdvance(sentence + QStringLiteral("  ") + cause) <= room) chosen = cause;
+  const QString html = QStringLiteral("%1&nbsp; <span style='font-weight:400; color:%2'>%3</span>")
+                           .arg(other_word_, palette().color(QPalette::WindowText).name(), chosen.toHtmlEscaped());
+  if (const QString text = chosen.isEmpty() ? other_word_ : html; other_verdict_->text() != text) other_verdict_->setText(text);
 }
 
 bool HealthBanner::event(QEvent* event) {
@@ -158,7 +172,8 @@ QString HealthBanner::text() const {
 // Shows the worst verdict on the other runs, so that a healthy run does not hide it.
 void HealthBanner::fillOtherVerdict() {
   const Health* worst = nullptr;
-  other_verdict_->clear();
+  other_word_.clear();
+  other_causes_.clear();
   worst_ = judged_ ? health_.verdict : HealthVerdict::unknown;
   for (int run = 0; run < std::ssize(selection_->histories()); ++run) {
     const bool skipped = run == selection_->run() || selection_->isNoiseTwin(run);
@@ -167,7 +182,10 @@ void HealthBanner::fillOtherVerdict() {
     worst = health;
     other_run_ = run;
     other_verdict_->setToolTip(QString::fromStdString(health->sentence) + "\nClick: makes this run the active one");
-    other_verdict_->setText(runLetter(*selection_, run) + QStringLiteral("  ") + health_verdict_name(health->verdict));
+    other_word_ = runLetter(*selection_, run) + QStringLiteral("  ") + health_verdict_name(health->verdict);
+    other_causes_ = textsOf(health->shorter);
+    other_causes_.prepend(QString::fromStdString(health->sentence));
+    if (health->verdict < HealthVerdict::attention) other_causes_.clear();
   }
   if (!worst) return;
   paintWord(other_verdict_, signOf(worst->verdict));
@@ -214,7 +232,8 @@ void HealthBanner::fill() {
   balance_->setTexts(textsOf(health_.balance));
   help_->setVisible(!health_.help.empty());
   setCursor(judged_ && health_.layer >= 0 ? Qt::PointingHandCursor : Qt::ArrowCursor);
-  setAccessibleDescription((text() + QLatin1Char(' ') + other_verdict_->text()).trimmed());
+  setAccessibleDescription(
+      (text() + QLatin1Char(' ') + other_word_ + QLatin1Char(' ') + other_causes_.value(0)).trimmed());
   place();
   update();
 }

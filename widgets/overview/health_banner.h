@@ -46,6 +46,7 @@ class HealthBanner : public QFrame {
   int lineHeight() const;
   void buildLine();
   void place();
+  void fitOther(int room);
   void fill();
   void fillTexts();
   Health judged(const Health* all);
@@ -76,7 +77,8 @@ class HealthBanner : public QFrame {
   } of_domain_;                     // the last verdict on one domain
   bool link_followed_ = false;      // the present click followed a link
   const History* shown_ = nullptr;  // shown run; only compared
-  QString shown_text_;
+  QString shown_text_, other_word_;
+  QStringList other_causes_;        // of the other run's verdict, long to short
   QLabel *word_, *other_verdict_, *words_;  // verdict, the worst one of the other runs, sentence
   FittedLabel* balance_;
   QComboBox* texts_;  // all texts, and each domain; hidden for runs in training and logs
