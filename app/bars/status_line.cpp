@@ -7,7 +7,6 @@
 #include <QToolButton>
 #include <array>
 #include <cmath>
-#include <optional>
 
 #include "app/session/settings.h"
 #include "core/frame/frame.h"
@@ -50,7 +49,7 @@ class StatusItem : public QToolButton {
     hide();
   }
   // Sets the texts, from long to short. Without any text the item is hidden.
-  void setForms(const QStringList& forms, std::optional<QRgb> dot = std::nullopt) {
+  void setForms(const QStringList& forms, QRgb Colors::*dot = nullptr) {
     if (forms == forms_ && dot == dot_) return;
     forms_ = forms;
     dot_ = dot;
@@ -80,7 +79,7 @@ class StatusItem : public QToolButton {
     if (dot_) {
       painter.setRenderHint(QPainter::Antialiasing);
       painter.setPen(Qt::NoPen);
-      painter.setBrush(QColor(*dot_));
+      painter.setBrush(QColor(c.*dot_));
       painter.drawEllipse(QRectF(left_x, (height() - kDot) / 2.0, kDot, kDot));
       left_x += kDot + kDotGap;
     }
@@ -95,7 +94,7 @@ class StatusItem : public QToolButton {
   }
 
   QStringList forms_;
-  std::optional<QRgb> dot_;
+  QRgb Colors::*dot_ = nullptr;  // colour of the theme; nullptr: no dot
 };
 
 StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent), items_(new QWidget(this)) {
@@ -157,17 +156,16 @@ void StatusLine::fit() {
 }
 
 void StatusLine::showTraining(const LiveStatus& status, int runs, bool is_finished) {
-  const Colors& c = colors(palette());
   QString state = runs > 1 ? QString("Training %1 runs").arg(runs) : QString("Training");
   if (!status.running) state = (is_finished ? "Finished after " : "Paused after ") + countedText(status.step, "step");
   if (!status.error.empty()) state = "Stopped at step " + groupedText(status.step) + ": " + printedText(status.error);
   const QString warning = printedText(status.warning);
   QStringList forms{state};
   if (!warning.isEmpty()) forms.prepend(state + ". " + warning);
-  QRgb dot = c.ink2;
-  if (status.running) dot = c.good;
-  if (!warning.isEmpty()) dot = c.attention;
-  if (!status.error.empty()) dot = c.bad;
+  QRgb Colors::*dot = &Colors::ink2;
+  if (status.running) dot = &Colors::good;
+  if (!warning.isEmpty()) dot = &Colors::attention;
+  if (!status.error.empty()) dot = &Colors::bad;
   state_->setForms(forms, dot);
   state_->setToolTip(status.error.empty() ? warning : state);
   const bool moves = status.running && status.steps_per_s > 0;
@@ -177,8 +175,7 @@ void StatusLine::showTraining(const LiveStatus& status, int runs, bool is_finish
 }
 
 void StatusLine::showState(const QString& text, Dot dot) {
-  const Colors& c = colors(palette());
-  state_->setForms({text}, dot == Dot::good ? c.good : c.ink2);
+  state_->setForms({text}, dot == Dot::good ? &Colors::good : &Colors::ink2);
   state_->setToolTip({});
   for (StatusItem* item : {speed_, tokens_}) item->setForms({});
   fit();
@@ -192,7 +189,7 @@ void StatusLine::showRecording(const QString& path, bool training, const History
   if (path.isEmpty())
     recording_->setForms({"Not recorded"});
   else if (training)
-    recording_->setForms({"Recording " + name + size, "Recording" + size}, colors(palette()).bad);
+    recording_->setForms({"Recording " + name + size, "Recording" + size}, &Colors::bad);
   else
     recording_->setForms({name + size, name});
   const QString steps = stepsText(history);
@@ -216,9 +213,8 @@ void StatusLine::showFindings(int severe, int warnings, bool ready, const QStrin
   QStringList parts;
   if (severe) parts << QString("%1 severe").arg(severe);
   if (warnings) parts << countedText(warnings, "warning");
-  const Colors& c = colors(palette());
-  std::optional<QRgb> dot;
-  if (severe || warnings) dot = severe ? c.bad : c.attention;
+  QRgb Colors::*dot = nullptr;
+  if (severe || warnings) dot = severe ? &Colors::bad : &Colors::attention;
   if (parts.isEmpty()) parts << "No findings";
   findings_->setForms(ready ? formsByRun(parts.join(", "), by_run) : QStringList(), dot);
   findings_->setFocusPolicy(ready ? Qt::TabFocus : Qt::NoFocus);
@@ -233,8 +229,7 @@ void StatusLine::showAccount(int to_confirm, int left_out, bool is_log, const QS
     forms = formsByRun(countedText(left_out, "name") + " not read", by_run);
   else if (is_log)
     forms << "All names read";
-  const Colors& c = colors(palette());
-  account_->setForms(forms, to_confirm > 0 ? std::optional(c.attention) : std::nullopt);
+  account_->setForms(forms, to_confirm > 0 ? &Colors::attention : nullptr);
   account_->setFocusPolicy(is_log ? Qt::TabFocus : Qt::NoFocus);
   fit();
 }

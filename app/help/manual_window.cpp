@@ -52,8 +52,10 @@ void formatPage(QTextDocument* document, const QColor& line) {
     format.setTopMargin(block.blockFormat().headingLevel() > 0 ? kSpace16 : 0);
     format.setBottomMargin(block.textList() ? kSpace4 : kSpace8);
     QTextCursor cursor(block);
-    if (!cursor.currentTable() && !block.blockFormat().hasProperty(QTextFormat::BlockCodeLanguage))
-      cursor.mergeBlockFormat(format);
+    const bool is_code = block.blockFormat().hasProperty(QTextFormat::BlockCodeLanguage);
+    if (is_code) format = QTextBlockFormat();
+    format.setNonBreakableLines(false);  // wraps long command lines
+    if (!cursor.currentTable()) cursor.mergeBlockFormat(format);
   }
   for (QTextFrame* frame : document->rootFrame()->childFrames())
     if (auto* table = qobject_cast<QTextTable*>(frame)) {
@@ -100,6 +102,7 @@ ManualWindow::ManualWindow(QWidget* parent)
   }
   text_->setAccessibleName("Page");
   text_->setOpenLinks(false);
+  text_->setWordWrapMode(QTextOption::WordWrap);  // so that tables do not break names within words
   missing_->hide();
   auto* column = plainColumn(this, kSpace8);
   column->setContentsMargins(kSpace12, kSpace12, kSpace12, kSpace12);

@@ -38,7 +38,7 @@ QString millions(std::int64_t count) {
 }
 
 QString megabytes(std::int64_t bytes) {
-  return formatBytes(bytes).replace(' ', QChar::Nbsp);
+  return formatBytes(bytes).remove(".0").replace(' ', QChar::Nbsp);
 }
 
 RunCost costOfAll(const std::vector<RunConfig>& runs) {
@@ -136,7 +136,8 @@ QString RunSpeeds::listText(const std::vector<RunConfig>& runs) const {
   text += QString("%1 parameters, %2 of memory, %3")
               .arg(millions(cost.parameters), megabytes(cost.bytes), countedText(steps, "step"));
   const Estimate speed = estimate(runs);
-  return text + " in " + aboutDuration(steps * speed.seconds_per_step) + (speed.isModelled() ? " (modelled)" : "");
+  return text + " in " + aboutDuration(steps * speed.seconds_per_step) +
+         (speed.isModelled() ? " (modelled)" : " on this machine");
 }
 
 QString RunSpeeds::shortText(const RunConfig& run) const {

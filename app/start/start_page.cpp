@@ -114,7 +114,7 @@ void StartPage::addFiles() {
   recent_ = flatButton("Recent files", "start_recent");
   recent_->setPopupMode(QToolButton::InstantPopup);
   add("Log",
-      "JSON lines, TensorBoard, W&B, text or traces of another program. Samples: <a "
+      "TorchTitan, Megatron-LM and others: JSON lines, TensorBoard, W&B, text, traces. Samples: <a "
       "href=\"unbalanced_bf16.jsonl\">router without balancing</a>, <a href=\"domain_shift.jsonl\">change of text</a>",
       "Open a log...", "start_log", &StartPage::logRequested)
       ->insertWidget(2, recent_);

@@ -101,8 +101,10 @@ class Collector {
       for (Panel* panel : workspace->panels()) {
         const QString name = panel->title(), group = workspace->name();
         add("Panel: " + name, group, [window = window_, workspace, panel] { goTo(window, workspace, panel); });
-        add("Explain " + name, group,
-            [workspace, panel] { showExplanation(workspace, panel->title(), panel->explain()); });
+        const auto is_listed = [&](const PaletteCommand& command) { return command.title == "Explain " + name; };
+        if (std::ranges::none_of(commands_, is_listed))  // a panel may be in several workspaces
+          add("Explain " + name, group,
+              [workspace, panel] { showExplanation(workspace, panel->title(), panel->explain()); });
       }
     }
   }
