@@ -634,8 +634,7 @@ class QtHealth : public QObject {
       return names.join(' ');
     };
     QCOMPARE(shown("all-to-all"), QString("dock_a2a_placement"));
-    QCOMPARE(shown("microscaling"),
-             QString("dock_micro_tensors dock_micro_what_if dock_micro_map dock_micro_microscope"));
+    QCOMPARE(shown("microscaling"), QString("dock_micro_microscope"));
     QCOMPARE(shown("text"), QString("dock_text_specialisation dock_text_coactivation"));
     QCOMPARE(shown("compare"), QString("dock_compare_table dock_compare_gap dock_compare_load_difference"));
 

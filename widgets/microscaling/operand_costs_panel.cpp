@@ -272,7 +272,8 @@ ValueTable OperandCostsPanel::tableOfEffects() const {
 }
 
 ValueTable OperandCostsPanel::table() const {
-  return ofCheckpoint() ? twinsTable(twins_ ? twins_->scan : PrecisionScan{}) : tableOfEffects();
+  if (!ofCheckpoint()) return tableOfEffects();
+  return twinsTable(twins_ ? twins_->scan : PrecisionScan{});
 }
 
 }  // namespace moescope
