@@ -1,6 +1,6 @@
 // Costs of the quantized operands of a run: the effect of each operand alone on the gradient, measured in a copy of the
-// run, the largest first. A checkpoint quantizes nothing itself; for it the panel shows the effect of a chosen format on
-// its predictions, operand by operand.
+// run, the largest first. A checkpoint quantizes nothing itself; for it the panel shows the effect of a chosen format
+// on its predictions, operand by operand.
 #pragma once
 
 #include <QComboBox>

@@ -155,7 +155,8 @@ void HealthBanner::fitOther(int room) {
       if (chosen.isEmpty() && plain.horizontalAdvance(sentence + QStringLiteral("  ") + cause) <= room) chosen = cause;
   const QString html = QStringLiteral("%1&nbsp; <span style='font-weight:400; color:%2'>%3</span>")
                            .arg(other_word_, palette().color(QPalette::WindowText).name(), chosen.toHtmlEscaped());
-  if (const QString text = chosen.isEmpty() ? other_word_ : html; other_verdict_->text() != text) other_verdict_->setText(text);
+  if (const QString text = chosen.isEmpty() ? other_word_ : html; other_verdict_->text() != text)
+    other_verdict_->setText(text);
 }
 
 bool HealthBanner::event(QEvent* event) {

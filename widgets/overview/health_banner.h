@@ -78,7 +78,7 @@ class HealthBanner : public QFrame {
   bool link_followed_ = false;      // the present click followed a link
   const History* shown_ = nullptr;  // shown run; only compared
   QString shown_text_, other_word_;
-  QStringList other_causes_;        // of the other run's verdict, long to short
+  QStringList other_causes_;                // of the other run's verdict, long to short
   QLabel *word_, *other_verdict_, *words_;  // verdict, the worst one of the other runs, sentence
   FittedLabel* balance_;
   QComboBox* texts_;  // all texts, and each domain; hidden for runs in training and logs
