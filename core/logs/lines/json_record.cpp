@@ -138,6 +138,23 @@ JsonRecords::Label JsonRecords::label_of(std::string_view list, const JsonFields
   return label;
 }
 
+// Returns the name that an object gives to its value: "loss" of {"tag": "loss", "value": 2.5}; empty: none.
+std::string JsonRecords::tag_of(const JsonFields& object) {
+  const JsonValue* const value = member(object, {"value", "metricValue"});
+  double number = 0;
+  if (!value || (value->is_string() ? !is_like_number(to_text(*value, ""))
+                                    : value->get(number) != simdjson::SUCCESS && !value->is_array()))
+    return {};
+  for (const char* key : {"metric", "tag", "metric_name", "metricName", "name", "key"}) {
+    const JsonValue* const tag = object.find(key);
+    const std::string name = tag && tag->is_string() ? to_text(*tag, key) : std::string();
+    const TagMatch* const match = name.empty() ? nullptr : runs_->find(name);
+    const bool may_be_other = std::string_view(key) == "name" || std::string_view(key) == "key";
+    if (!name.empty() && (match ? is_shown(match->rule->means) : !may_be_other)) return name;
+  }
+  return {};
+}
+
 // Adds the values of a list of objects, under names with the layer and the expert of the object, else with its name or
 // its position: "moe.layer3.counts", "stats.expert12.load", "timers.forward.ms". Returns false if it has other entries.
 bool JsonRecords::add_objects(std::string_view name, JsonList list, int depth, LogRecord& record) {
@@ -152,8 +169,15 @@ bool JsonRecords::add_objects(std::string_view name, JsonList list, int depth, L
     if (label.expert >= 0) whole += fmt::format("expert{}.", label.expert);
     if (label.layer < 0 && label.expert < 0)
       whole += (label.name.empty() ? std::to_string(position) : label.name) + '.';
+    const std::string tag = tag_of(object);
+    const std::size_t before = record.values.size();
+    if (!tag.empty()) add(record.keep(tag), *member(object, {"value", "metricValue"}), depth + 1, record);
+    for (std::size_t i = before; i < record.values.size(); ++i) {
+      record.values[i].layer = label.layer;
+      record.values[i].expert = label.expert;
+    }
     for (const JsonFields::Field& field : object)
-      if (!take_label(name, field, label))
+      if (tag.empty() && !take_label(name, field, label))
         add(record.keep(whole + std::string(field.key)), field.value, depth + 1, record);
     if (std::ssize(record.values) > kMaxNamesInLists) throw Unreadable("more than 1048576 names");
     ++position;
@@ -238,25 +262,6 @@ bool JsonRecords::add_object(std::string_view name, simdjson::dom::object object
   return !is_value;
 }
 
-// A line {"step": 7, "metric": "loss", "value": 2.5} has the value of "loss".
-void JsonRecords::name_value(LogRecord& record) {
-  constexpr std::array<std::string_view, 6> kNames = {"metric", "tag", "name", "key", "metric_name", "metricName"};
-  auto value = std::ranges::find(record.values, "value", &NamedValue::name);
-  if (value == record.values.end()) value = std::ranges::find(record.values, "metricValue", &NamedValue::name);
-  if (value == record.values.end() || value->is_list) return;
-  if (value->numbers.empty() && !(value->is_text && is_like_number(value->text))) return;
-  for (const std::string_view key : kNames) {
-    const auto name = std::ranges::find(record.values, key, &NamedValue::name);
-    if (name == record.values.end() || !name->is_text) continue;
-    const TagMatch* match = runs_->find(name->text);
-    const bool may_be_other = key == "name" || key == "key";
-    if (match ? !is_shown(match->rule->means) : may_be_other) continue;
-    value->name = name->text;
-    record.values.erase(name);
-    return;
-  }
-}
-
 // "aux" has the auxiliary loss of each layer before its coefficient, which the settings state.
 void JsonRecords::scale_auxiliary_losses(LogRecord& record) {
   const auto losses = std::ranges::find(record.values, "aux", &NamedValue::name);
@@ -331,9 +336,15 @@ LogRecord JsonRecords::record_of(const JsonFields& json, std::int64_t place, std
     record.layer = to_index(*layer, "layer", 0, kLastImportedLayer);  // refuses it
   // Values of one expert have the same names as in a list of objects by expert.
   const std::string of_expert = label.expert < 0 ? std::string() : fmt::format("expert{}.", label.expert);
+  const std::string tag = of_expert.empty() ? tag_of(json) : std::string();
   std::vector<JsonFields::Field> own_fields;
   bool has_own = false;
   for (const JsonFields::Field& field : json) {
+    if (!tag.empty() && field.value.is_string() && to_text(field.value, "") == tag) continue;
+    if (!tag.empty() && (field.key == "value" || field.key == "metricValue")) {
+      add(record.keep(tag), field.value, 0, record);
+      continue;
+    }
     const bool is_row = is_row_of_step(field.key);
     const TagMatch* const match = of_expert.empty() || !field.value.is_number() ? nullptr : runs_->find(field.key);
     const bool is_load = match ? match->rule->means <= TagMeaning::expert_bias
@@ -353,7 +364,6 @@ LogRecord JsonRecords::record_of(const JsonFields& json, std::int64_t place, std
     has_own = has_own || is_row || field.key == "wall_s" || field.key == "tokens" || field.key == "phase_ms";
     record.has_own_rows = record.has_own_rows || is_row;
   }
-  name_value(record);
   scale_auxiliary_losses(record);
   if (has_own) add_own(JsonFields(std::move(own_fields)), bytes, record);
   if (const JsonValue* markers = json.find("markers")) record.markers = markers_of(*markers);

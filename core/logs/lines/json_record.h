@@ -37,7 +37,7 @@ class JsonRecords {
   bool add_objects(std::string_view name, JsonList list, int depth, LogRecord& record);
   bool add_object(std::string_view name, simdjson::dom::object object, int depth, LogRecord& record);
   bool add_by_expert(std::string_view name, simdjson::dom::object object, LogRecord& record);
-  void name_value(LogRecord& record);
+  std::string tag_of(const JsonFields& object);
   void scale_auxiliary_losses(LogRecord& record);
   void add_own(const JsonFields& json, std::size_t bytes, LogRecord& record);
   JsonFields router_fields(const JsonFields& entry, LogRecord& record);

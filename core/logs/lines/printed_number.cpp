@@ -13,9 +13,9 @@ namespace {
 constexpr std::string_view kBlanks = " \t\r\n", kAllDigits = "0123456789";
 constexpr std::size_t kMaxDigits = 64, kDigitsOfGroup = 3;
 constexpr std::pair<std::string_view, double> kUnits[] = {
-    {"%", 0.01}, {"k", 1e3}, {"K", 1e3}, {"M", 1e6},  {"G", 1e9},   {"B", 1e9},      {"T", 1e12},
-    {"GB", 1},   {"GiB", 1}, {"MB", 1},  {"MiB", 1},  {"us", 1},    {"ms", 1},       {"s", 1},
-    {"h", 1},    {"sec", 1}, {"min", 1}, {"it/s", 1}, {"tok/s", 1}, {"samples/s", 1}};
+    {"%", 0.01}, {"x", 1},  {"k", 1e3}, {"K", 1e3}, {"M", 1e6},  {"G", 1e9},   {"B", 1e9},
+    {"T", 1e12}, {"GB", 1}, {"GiB", 1}, {"MB", 1},  {"MiB", 1},  {"us", 1},    {"ms", 1},
+    {"s", 1},    {"h", 1},  {"sec", 1}, {"min", 1}, {"it/s", 1}, {"tok/s", 1}, {"samples/s", 1}};
 
 bool has_digit_at(std::string_view text, std::size_t at) {
   return at < text.size() && kAllDigits.find(text[at]) != std::string_view::npos;
@@ -83,7 +83,10 @@ std::size_t number_length(std::string_view text) {
   word = word.substr(0, word.find_first_of(" \t|;()[]{}\r"));
   if (word.size() == kMaxDigits) return 0;
   while (word.ends_with(',')) word.remove_suffix(1);
-  return printed_number(word) || is_like_number(word) ? word.size() : 0;
+  const std::string_view part = word.substr(0, word.find('/'));  // "2/64" is a text of two numbers
+  const bool are_two =
+      part.size() < word.size() && is_like_number(part) && is_like_number(word.substr(part.size() + 1));
+  return printed_number(word) || is_like_number(word) || are_two ? word.size() : 0;
 }
 
 bool may_have_decimal_comma(std::string_view text) {
