@@ -148,7 +148,7 @@ only_in("core;app;widgets" "std::ifstream" "files are read by InputFile" text_da
 only_in("core;app;widgets" "std::from_chars\\(" "numbers are read by read_number(), as LLVM's from_chars() reads whole ones only"
         words.h words.cpp pattern.cpp decoder.cpp non_finite.cpp placement_choice.cpp gradient_reference.cpp
         text_sources.cpp json_line.cpp text_escape.cpp code_scales.cpp tag_map.cpp json_record.cpp
-        import_te_statistics.cpp printed_step.cpp count_names.cpp interventions.cpp)
+        import_te_statistics.cpp text_log.cpp count_names.cpp interventions.cpp)
 
 # Every colour and font size is defined in widgets/look/tokens.
 set(six "[0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F]")

@@ -20,6 +20,7 @@ AccountActions::AccountActions(const Context& context, StatusLine* status) : Act
   connect(session_, &RunSession::meaningWanted, this,
           [this](const QStringList& paths, const ImportAccount& account, const StatedLogs& stated) {
             paths_ = paths;
+            agreed_ = session_->live();
             show({account}, stated);
           });
   connect(status_, &StatusLine::accountClicked, this, &AccountActions::showAccount);
@@ -70,8 +71,9 @@ void AccountActions::show(std::vector<ImportAccount> accounts, const StatedLogs&
     window_ = new AccountWindow(selection_, messages_->window());
     connect(window_, &AccountWindow::refused, messages_, &Messages::warn);
     connect(window_, &AccountWindow::stated, this, [this](const StatedLogs& logs) {
-      askToCloseTraining(*session_, *selection_, messages_->window(),
-                         [this, logs] { session_->openStated(paths_, logs); });
+      const auto open = [this, logs] { session_->openStated(paths_, logs); };
+      if (agreed_ == session_->live()) return open();  // nothing is open but the logs, or the user agreed before
+      askToCloseTraining(*session_, *selection_, messages_->window(), open);
     });
   }
   window_->showAccounts(std::move(accounts), stated);

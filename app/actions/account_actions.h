@@ -12,6 +12,7 @@ class QMenu;
 namespace moescope {
 
 class AccountWindow;
+class LiveRuns;
 class StatusLine;
 
 class AccountActions : public Actions {
@@ -30,7 +31,8 @@ class AccountActions : public Actions {
 
   StatusLine* status_;
   AccountWindow* window_ = nullptr;
-  QStringList paths_;  // of the shown accounts
+  QStringList paths_;                 // of the shown accounts
+  const LiveRuns* agreed_ = nullptr;  // training that the user agreed to close for these paths
 };
 
 }  // namespace moescope

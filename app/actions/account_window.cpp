@@ -33,6 +33,15 @@ namespace {
 constexpr int kAccountWidth = 1240, kAccountHeight = 640, kEditorWidth = 300;
 constexpr int kNameWidth = 260, kUnitWidth = 130;  // at most
 
+// A number of the run, up to `max`; 0: that of the log.
+QSpinBox* shapeField(const char* object_name, int max) {
+  auto* field = new QSpinBox;
+  field->setObjectName(object_name);
+  field->setRange(0, max);
+  field->setSpecialValueText("from the log");
+  return field;
+}
+
 QString foundText(const FoundNumber& number) {
   bool is_count = false;
   const QString value = number.value.empty() ? QString("not known") : QString::fromStdString(number.value);
@@ -47,7 +56,7 @@ QString foundText(const FoundNumber& number) {
 QString summaryText(const ImportAccount& account) {
   const auto has_step = [](const AccountRow& row) { return row.first_step >= 0; };
   if (!account.refusal.empty() && !account.rows.empty() && std::ranges::none_of(account.rows, has_step))
-    return "No run: the step is not known. State which name is the number of the step, then apply";
+    return "No run yet: the step is not known. Check what the names are to be taken for, then apply";
   if (!account.refusal.empty()) return "No run: " + QString::fromStdString(account.refusal);
   const auto names = [&](auto is_counted) {
     std::int64_t count = 0;
@@ -72,12 +81,11 @@ AccountWindow::AccountWindow(Selection* selection, QWidget* parent)
       editor_(new MeaningEditor),
       preview_(new ExpertLoadPanel(selection, ExpertLoadPanel::one_layer)),
       selection_(selection),
-      confirm_(new QPushButton("Confirm what is assumed")),
       apply_(new QPushButton("Apply")),
       leave_out_(new QPushButton("Leave out")),
-      layers_(shapeField("stated_layers", kMaxImportedLayers, "from the log")),
-      experts_(shapeField("stated_experts", kMaxImportedExperts, "from the log")),
-      top_k_(shapeField("stated_top_k", 1024, "from the log")) {
+      layers_(shapeField("stated_layers", kMaxImportedLayers)),
+      experts_(shapeField("stated_experts", kMaxImportedExperts)),
+      top_k_(shapeField("stated_top_k", 1024)) {
   setObjectName("account_window");
   setWindowTitle("What was read");
   logs_->setObjectName("account_logs");
@@ -85,13 +93,11 @@ AccountWindow::AccountWindow(Selection* selection, QWidget* parent)
   logs_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
   logs_->setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Fixed);
   summary_->setObjectName("account_summary");
-  confirm_->setObjectName("confirm_assumed");
   kept_file_->setObjectName("account_kept");
   auto* column = dialogColumn(this, "What was read", "names in the log, and what they were taken for");
   auto* head = plainRow(kSpace8);
   head->addWidget(logs_);
   head->addWidget(summary_, 1);
-  head->addWidget(confirm_);
   auto* close_button = new QPushButton("Close");
   close_button->setAutoDefault(false);
   connect(close_button, &QPushButton::clicked, this, &QDialog::reject);
@@ -112,14 +118,11 @@ AccountWindow::AccountWindow(Selection* selection, QWidget* parent)
   connect(selection_, &Selection::changed, this, &AccountWindow::followSelection);
   connect(editor_, &MeaningEditor::changed, this, &AccountWindow::stageChoice);
   connect(table_, &AccountTable::chosen, this, [this](const AccountRow& row) {
-    editor_->edit(row);
+    editor_->edit(row, staged(row.name));
     enableButtons();
   });
   for (QSpinBox* field : {layers_, experts_, top_k_})
     connect(field, &QSpinBox::valueChanged, this, &AccountWindow::enableButtons);
-  connect(confirm_, &QPushButton::clicked, this, [this] {
-    if (const ImportAccount* shown = account()) state(shown->confirming_rules());
-  });
   const QSize preferred_size(withType(kAccountWidth, fontMetrics()), withType(kAccountHeight, fontMetrics()));
   resize(preferred_size.boundedTo(screen()->availableSize()));
 }
@@ -165,8 +168,8 @@ QWidget* AccountWindow::makeEditor() {
   buttons->addWidget(keep_button, 1, 0);
   buttons->addWidget(for_all, 1, 1);
   column->addLayout(buttons);
-  connect(apply_, &QPushButton::clicked, this, [this] { state(""); });
-  connect(leave_out_, &QPushButton::clicked, this, [this] { state(editor_->ruleToLeaveOut()); });
+  connect(apply_, &QPushButton::clicked, this, [this] { emit stated(withStaged()); });
+  connect(leave_out_, &QPushButton::clicked, editor_, &MeaningEditor::leaveOut);
   connect(keep_button, &QPushButton::clicked, this, [this] { keep(false); });
   connect(for_all, &QPushButton::clicked, this, [this] { keep(true); });
   return box;
@@ -185,10 +188,15 @@ void AccountWindow::showAccounts(std::vector<ImportAccount> accounts, const Stat
   }
   std::erase_if(staged_, [&stated](const auto& choice) {  // that was applied
     const auto log = stated.find(choice.first.first);
-    return log != stated.end() && log->second.rules.find(choice.second) != std::string::npos;
+    const std::string rule = choice.second.rule();
+    return log != stated.end() && !rule.empty() && log->second.rules.find(rule) != std::string::npos;
   });
   accounts_ = std::move(accounts);
   stated_ = stated;
+  for (const ImportAccount& of_log : accounts_)
+    for (const AccountRow& row : of_log.rows)
+      if (StatedName proposal = row.proposal(); !proposal.means.empty())
+        staged_.try_emplace({of_log.path, row.name}, std::move(proposal));
   int chosen = unchanged ? logs_->currentIndex() : 0;
   if (!unchanged && accounts_.size() == selection_->histories().size()) chosen = selection_->run();
   const QSignalBlocker quiet(logs_);
@@ -215,10 +223,11 @@ void AccountWindow::showAccount(const std::string& name) {
   top_k_->setValue(shape.top_k);
   if (accounts_.size() == selection_->histories().size()) selection_->setRun(logs_->currentIndex());
   summary_->setText(summaryText(*shown));
-  confirm_->setVisible(!shown->confirming_rules().empty());
   // A log from which no run could be read leaves another run open.
   preview_->setVisible(shown->refusal.empty() && selection_->history() && selection_->history()->info().n_experts > 0);
   table_->showAccount(*shown);
+  for (const AccountRow& row : shown->rows)
+    if (const StatedName* choice = staged(row.name)) table_->showPending(row.name, *choice);
   if (!table_->choose(name)) editor_->clear();
   const auto numbers = shown->numbers();
   for (std::size_t i = 0; i < found_.size(); ++i) found_[i]->setText(foundText(*numbers[i].second));
@@ -233,32 +242,34 @@ bool AccountWindow::hasNewNumber() const {
 }
 
 void AccountWindow::enableButtons() {
-  apply_->setEnabled(!staged_.empty() || hasNewNumber());
-  apply_->setText(staged_.size() > 1 ? QString("Apply %1 names").arg(staged_.size()) : QString("Apply"));
+  apply_->setEnabled(pending() > 0 || hasNewNumber());
+  apply_->setText(pending() > 1 ? QString("Apply %1 names").arg(pending()) : QString("Apply"));
   leave_out_->setEnabled(!editor_->isEmpty());
+}
+
+const StatedName* AccountWindow::staged(const std::string& name) const {
+  const auto found = staged_.find({account() ? account()->path : std::string(), name});
+  return found != staged_.end() ? &found->second : nullptr;
 }
 
 // A choice is kept when another row is chosen, until it is applied.
 void AccountWindow::stageChoice() {
   const ImportAccount* shown = account();
   if (!shown || editor_->isEmpty()) return;
-  const std::pair place{shown->path, editor_->name()};
-  if (editor_->isEdited())
-    staged_[place] = editor_->rule();
-  else
-    staged_.erase(place);
+  StatedName& choice = staged_[{shown->path, editor_->name()}];
+  choice = editor_->isEdited() ? editor_->choice() : StatedName();
+  table_->showPending(editor_->name(), choice);
   enableButtons();
 }
 
-void AccountWindow::state(const std::string& rule) {
-  emit stated(withRule(rule));
+int AccountWindow::pending() const {
+  return to_int(std::ranges::count_if(staged_, [](const auto& choice) { return !choice.second.means.empty(); }));
 }
 
-StatedLogs AccountWindow::withRule(const std::string& rule) const {
+StatedLogs AccountWindow::withStaged() const {
   StatedLogs logs = stated_;
-  for (const auto& [place, staged] : staged_) logs[place.first].rules = staged + logs[place.first].rules;
+  for (const auto& [place, choice] : staged_) logs[place.first].rules = choice.rule() + logs[place.first].rules;
   StatedLog& log = logs[account()->path];
-  log.rules = rule + log.rules;
   log.shape = {layers_->value(), top_k_->value(), experts_->value()};
   return logs;
 }
@@ -268,8 +279,8 @@ StatedLogs AccountWindow::withRule(const std::string& rule) const {
 void AccountWindow::keep(bool for_all_logs) {
   const ImportAccount* shown = account();
   if (!shown) return;
-  const bool has_staged = !staged_.empty();
-  const StatedLogs logs = withRule("");
+  const bool has_staged = pending() > 0;
+  const StatedLogs logs = withStaged();
   const std::string& rules = logs.at(shown->path).rules;
   const std::string file = for_all_logs ? tag_file_for_all_logs() : tag_file_beside(shown->path);
   if (rules.empty() || file.empty()) return emit refused("There is nothing to keep yet: state what a name is first");
@@ -279,12 +290,16 @@ void AccountWindow::keep(bool for_all_logs) {
   } catch (const std::exception& problem) {
     emit refused(QString::fromUtf8(problem.what()));
   }
-  if (has_staged || for_all_logs) state("");
+  if (has_staged || for_all_logs) emit stated(logs);
 }
 
 namespace {
 
-enum AccountColumn { kNameColumn, kNames, kValues, kRange, kLast, kTakenFor, kUnit, kBecause, kAccountColumns };
+enum AccountColumn { kNameColumn, kNames, kValues, kRange, kTakenFor, kUnit, kBecause, kAccountColumns };
+
+QString takenFor(const AccountRow& row) {
+  return row.is_shown ? QString::fromStdString(row.meaning) : QString("left out");
+}
 
 QString becauseText(const AccountRow& row) {
   if (!row.question.empty()) return QString::fromStdString(question_text(row.question));
@@ -302,15 +317,16 @@ AccountTable::AccountTable(QWidget* parent) : QTreeWidget(parent) {
   setUniformRowHeights(true);
   setItemDelegate(new RowDelegate(this));
   setColumnCount(kAccountColumns);
-  setHeaderLabels({"name", "names", "values", "range", "last", "taken for", "unit", "because"});
+  setHeaderLabels({"name", "names", "values", "range", "taken for", "unit", "because"});
   header()->setSectionResizeMode(QHeaderView::ResizeToContents);
-  for (const int column : {int{kNames}, int{kValues}, int{kLast}})
-    headerItem()->setTextAlignment(column, Qt::AlignRight);
-  // A long name and a long unit, such as that of converted values, are elided: the reason has what the others leave.
+  header()->setSectionResizeMode(kBecause, QHeaderView::Stretch);
+  for (const int column : {int{kNames}, int{kValues}}) headerItem()->setTextAlignment(column, Qt::AlignRight);
+  // A long name and a long unit, such as that of converted values, are elided: the reason has what the others leave,
+  // and the editor has the whole reason.
   setTextElideMode(Qt::ElideMiddle);
+  setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   for (const int column : {int{kNameColumn}, int{kUnit}})
     header()->setSectionResizeMode(column, QHeaderView::Interactive);
-  header()->setStretchLastSection(true);
   connect(this, &QTreeWidget::currentItemChanged, this, [this](const QTreeWidgetItem* item) {
     const int row = item ? item->data(kNameColumn, Qt::UserRole).toInt() : -1;
     if (row >= 0) emit chosen(rows_[row]);
@@ -323,13 +339,12 @@ void AccountTable::addRow(const AccountRow& row) {
   item->setText(kNameColumn, QString::fromStdString(row.name));
   item->setText(kNames, groupedText(row.names));
   item->setText(kValues, groupedText(row.values));
-  item->setText(kRange, QString::fromStdString(range_text(row)));
-  item->setText(kLast, QString::fromStdString(row.example));
-  item->setText(kTakenFor, row.is_shown ? QString::fromStdString(row.meaning) : QString("left out"));
+  item->setText(kRange, QString::fromStdString(std::isnan(row.lowest) ? row.example : range_text(row)));
+  item->setText(kTakenFor, takenFor(row));
   item->setText(kUnit, QString::fromStdString(row.unit));
   item->setText(kBecause, becauseText(row));
   for (const int column : {int{kNameColumn}, int{kUnit}, int{kBecause}}) item->setToolTip(column, item->text(column));
-  for (const int column : {int{kNames}, int{kValues}, int{kLast}}) item->setTextAlignment(column, Qt::AlignRight);
+  for (const int column : {int{kNames}, int{kValues}}) item->setTextAlignment(column, Qt::AlignRight);
   const Colors& c = colors(palette());
   for (int column = 0; column < kAccountColumns && !row.is_shown; ++column) item->setForeground(column, QColor(c.ink2));
   if (row.is_to_confirm()) item->setForeground(kBecause, QColor(c.attention));
@@ -350,8 +365,14 @@ void AccountTable::showAccount(const ImportAccount& account) {
     item->setText(kBecause, QString::fromStdString(part.reason));
     for (const int column : {int{kNameColumn}, int{kBecause}}) item->setToolTip(column, item->text(column));
   }
-  for (const auto& [column, widest] : {std::pair{kNameColumn, kNameWidth}, std::pair{kUnit, kUnitWidth}})
-    header()->resizeSection(column, std::min(sizeHintForColumn(column) + kSpace8, withType(widest, fontMetrics())));
+  fitColumns();
+}
+
+void AccountTable::fitColumns() {
+  for (const auto& [column, widest] : {std::pair{kNameColumn, kNameWidth}, std::pair{kUnit, kUnitWidth}}) {
+    const int needed = std::max(sizeHintForColumn(column), header()->sectionSizeHint(column)) + kSpace8;
+    header()->resizeSection(column, std::min(needed, withType(widest, fontMetrics())));
+  }
 }
 
 bool AccountTable::choose(const std::string& name) {
@@ -367,8 +388,6 @@ bool AccountTable::choose(const std::string& name) {
 
 namespace {
 
-constexpr double kNatsOfBit = 0.6931471805599453;
-
 struct ValueUnit {
   const char *text, *means;
   double scale = 1;
@@ -380,8 +399,8 @@ struct NameMeaning {
 const std::vector<NameMeaning>& meanings() {
   static const std::vector<NameMeaning> all = {
       {"Load of experts",
-       {{"counts: tokens of a step", "tokens_per_expert"},
-        {"shares of the step: their sum is 1", "load_share"},
+       {{"tokens of a step", "tokens_per_expert"},
+        {"shares of a step: their sum is 1", "load_share"},
         {"times the fair share: their mean is 1", "utilization"}}},
       {"Training loss", {{"nats", "ce_loss"}, {"bits", "ce_loss", kNatsOfBit}}},
       {"Validation loss", {{"nats", "val_loss"}, {"bits", "val_loss", kNatsOfBit}}},
@@ -391,6 +410,8 @@ const std::vector<NameMeaning>& meanings() {
       {"Gradient norm", {{"", "grad_norm"}}},
       {"Learning rate", {{"", "lr"}}},
       {"Tokens per second", {{"", "tokens_per_s"}}},
+      {"Tokens so far", {{"", "tokens_so_far"}}},
+      {"Tokens of a step", {{"", "tokens_of_step"}}},
       {"MaxVio", {{"", "max_vio"}}},
       {"Entropy of the load, 1 for an even one", {{"", "entropy_norm"}}},
       {"Coefficient of variation of the load", {{"", "cv"}}},
@@ -398,7 +419,8 @@ const std::vector<NameMeaning>& meanings() {
       {"Share of dropped tokens", {{"", "dropped_fraction"}}},
       {"Number of the step", {{"", "step"}}},
       {"Number of the layer", {{"", "layer"}}},
-      {"Number of the expert", {{"", "expert"}}}};
+      {"Number of the expert", {{"", "expert"}}},
+      {"Left out", {{"", "ignored"}}}};
   return all;
 }
 constexpr std::array kNumberMeanings = {"{layer}", "{expert}", "*"};
@@ -409,27 +431,48 @@ const QRegularExpression& numberInName() {
   return number;
 }
 
-// Index of the meaning and of the unit of a value of `means`; behind the last meaning if it is not offered.
-std::pair<int, int> placeOf(const std::string& means) {
+// Index of the meaning and of the unit of what is stated; behind the last meaning if it is not offered.
+std::pair<int, int> placeOf(const StatedName& stated) {
   for (std::size_t m = 0; m < meanings().size(); ++m)
     for (std::size_t u = 0; u < meanings()[m].units.size(); ++u)
-      if (means == meanings()[m].units[u].means) return {to_int(m), to_int(u)};
+      if (const ValueUnit& unit = meanings()[m].units[u]; stated.means == unit.means && stated.scale == unit.scale)
+        return {to_int(m), to_int(u)};
   return {to_int(meanings().size()), 0};
 }
 
 // Value of `means` of names that are loads: counts are whole, and shares at most 1.
 const char* loadMeans(const AccountRow& row) {
   if (row.highest <= 1) return "load_share";
-  return row.highest > std::floor(row.highest) ? "utilization" : "tokens_per_expert";
+  const bool is_whole = row.highest == std::floor(row.highest) && row.lowest == std::floor(row.lowest);
+  return is_whole ? "tokens_per_expert" : "utilization";
 }
 
-// Units of a meaning that is offered; empty for the row's present meaning if it is not offered.
+// Units of a meaning that is offered; empty for the row's present meaning if that is not offered.
 const std::vector<ValueUnit>& unitsOf(int meaning) {
   static const std::vector<ValueUnit> none;
   return meaning >= 0 && meaning < to_int(meanings().size()) ? meanings()[meaning].units : none;
 }
 
 }  // namespace
+
+void AccountTable::showPending(const std::string& name, const StatedName& choice) {
+  const auto row = std::ranges::find(rows_, name, &AccountRow::name);
+  if (row == rows_.end()) return;
+  QTreeWidgetItem* item = topLevelItem(static_cast<int>(row - rows_.begin()));
+  const auto [meaning, unit] = placeOf(choice);
+  const std::vector<ValueUnit>& units = unitsOf(meaning);
+  const bool is_pending = !units.empty();
+  item->setText(kTakenFor, is_pending ? QString(meanings()[meaning].text) : takenFor(*row));
+  item->setText(kUnit, is_pending ? QString(units[unit].text).section(':', 0, 0) : QString::fromStdString(row->unit));
+  item->setText(kBecause, is_pending ? "pending: " + becauseText(*row) : becauseText(*row));
+  const Colors& c = colors(palette());
+  const auto read_color = row->is_shown ? c.ink : c.ink2;
+  for (const int column : {int{kTakenFor}, int{kUnit}}) {
+    item->setFont(column, is_pending ? semibold(font()) : font());
+    item->setForeground(column, QColor(is_pending ? c.attention : read_color));
+  }
+  fitColumns();
+}
 
 MeaningEditor::MeaningEditor(QWidget* parent)
     : QWidget(parent),
@@ -461,45 +504,62 @@ void MeaningEditor::clear() {
   name_.clear();
   read_as_.clear();
   means_->clear();
-  read_as_rule_ = rule();
+  read_as_rule_.clear();
   title_->setText("Choose a row to state what its names mean");
   evidence_->clear();
-  showNumbers();
+  showNumbers({});
   setEnabled(false);
 }
 
-void MeaningEditor::edit(const AccountRow& row) {
+void MeaningEditor::edit(const AccountRow& row, const StatedName* staged) {
   const QSignalBlocker quiet(this);
   name_ = row.name;
-  likely_ = row.means.empty() ? loadMeans(row) : row.means;
-  read_as_ = row.is_shown ? row.means : std::string();
+  read_as_ = row.is_shown ? row.means : "ignored";
+  likely_ = {row.pattern, row.means.empty() ? loadMeans(row) : row.means};
+  likely_.scale = likely_scale(name_, likely_.means);
   setEnabled(true);
   title_->setText(QString::fromStdString(row.name));
   title_->setToolTip(title_->text());
-  showNumbers();
+  showNumbers(row.pattern);
   means_->clear();
   for (const NameMeaning& meaning : meanings()) means_->addItem(meaning.text);
-  const int meaning = placeOf(read_as_).first;
-  if (meaning == means_->count())
-    means_->addItem(row.is_shown ? "as read: " + QString::fromStdString(row.meaning) : QString("not used"));
+  const int meaning = placeOf({{}, read_as_}).first;
+  if (meaning == means_->count()) means_->addItem("as read: " + QString::fromStdString(row.meaning));
   means_->setCurrentIndex(meaning);
-  read_as_rule_ = rule();
+  read_as_rule_ = row.is_assumed() ? std::string() : choice().rule();
+  if (staged && !staged->means.empty()) {
+    likely_ = *staged;
+    means_->setCurrentIndex(placeOf(likely_).first);
+    showUnits();
+  }
   QStringList evidence{QString("Values: %1").arg(QString::fromStdString(range_text(row)))};
   if (!row.reason.empty()) evidence << QString::fromStdString(row.reason);
   if (!row.question.empty()) evidence << QString::fromStdString(question_text(row.question));
   evidence_->setText(evidence.join("\n"));
 }
 
-void MeaningEditor::showNumbers() {
+void MeaningEditor::leaveOut() {
+  means_->setCurrentIndex(placeOf({{}, "ignored"}).first);
+}
+
+// `pattern`: of a rule that says what the numbers of the name are; else the words before them say it.
+void MeaningEditor::showNumbers(const std::string& pattern) {
   clearLayout(numbers_);
   number_means_.clear();
-  for (const QRegularExpressionMatch& found : numberInName().globalMatch(QString::fromStdString(name_))) {
+  static const QRegularExpression kPlaces("\\{layer\\}|\\{expert\\}|\\*");
+  QStringList places;
+  for (const QRegularExpressionMatch& found : kPlaces.globalMatch(QString::fromStdString(pattern)))
+    places << found.captured();
+  const QString name = QString::fromStdString(name_);
+  for (const QRegularExpressionMatch& found : numberInName().globalMatch(name)) {
     auto* choice = new QComboBox;
     const int number = to_int(number_means_.size()) + 1;
     choice->setObjectName(QString("number_%1").arg(number));
     for (const char* what : {"the layer", "the expert", "any number"})
       choice->addItem(QString("Number %1 is %2").arg(number).arg(what));
-    choice->setCurrentIndex(to_int(QStringList{"layer", "expert", "n"}.indexOf(found.captured(1))));
+    const bool fits = places.size() == name.count(numberInName());
+    choice->setCurrentIndex(to_int(fits ? QStringList{"{layer}", "{expert}", "*"}.indexOf(places[number - 1])
+                                        : QStringList{"layer", "expert", "n"}.indexOf(found.captured(1))));
     connect(choice, &QComboBox::currentIndexChanged, this, &MeaningEditor::changed);
     numbers_->addWidget(choice);
     number_means_.push_back(choice);
@@ -509,10 +569,10 @@ void MeaningEditor::showNumbers() {
 void MeaningEditor::showUnits() {
   clearLayout(units_);
   const std::vector<ValueUnit>& units = unitsOf(means_->currentIndex());
-  const bool in_bits = name_.find("bits") != std::string::npos && !units.empty() && units.back().scale == kNatsOfBit;
   const auto [likely_meaning, likely_unit] = placeOf(likely_);
-  int unit = in_bits ? 1 : 0;
-  if (!in_bits && likely_meaning == means_->currentIndex()) unit = likely_unit;
+  int unit = likely_unit;
+  if (likely_meaning != means_->currentIndex() && !units.empty())
+    unit = placeOf({{}, units[0].means, likely_scale(name_, units[0].means)}).second;
   if (units.size() > 1) units_->addWidget(new QLabel("Values are"));
   for (std::size_t i = 0; i < units.size(); ++i) {
     auto* button = new QRadioButton(units[i].text);
@@ -538,11 +598,11 @@ std::string MeaningEditor::pattern() const {
   return pattern.toStdString();
 }
 
-std::string MeaningEditor::rule() const {
+StatedName MeaningEditor::choice() const {
   const std::vector<ValueUnit>& units = unitsOf(means_->currentIndex());
-  if (units.empty()) return read_as_.empty() ? read_as_ : tag_rule(pattern(), read_as_);
+  if (units.empty()) return {pattern(), read_as_};
   const ValueUnit& unit = units[std::max(0, unit_->checkedId())];
-  return tag_rule(pattern(), unit.means, unit.scale);
+  return {pattern(), unit.means, unit.scale};
 }
 
 }  // namespace moescope

@@ -47,29 +47,30 @@ class AccountWindow : public QDialog {
   bool hasNewNumber() const;
   void enableButtons();
   void stageChoice();
-  void state(const std::string& rule);
-  // Returns what is stated, with the staged choices, the rule and the numbers for this log.
-  StatedLogs withRule(const std::string& rule) const;
+  const StatedName* staged(const std::string& name) const;  // nullptr: nothing was proposed or chosen
+  int pending() const;                                      // names with a meaning that is not applied yet
+  // Returns what is stated, with the staged choices and the numbers for this log.
+  StatedLogs withStaged() const;
   void keep(bool for_all_logs);
   const ImportAccount* account() const;
 
   std::vector<ImportAccount> accounts_;
   StatedLogs stated_;  // as the logs were read
-  // Rules of rows whose meaning was chosen but not applied yet, by path of the log and name of the row.
-  std::map<std::pair<std::string, std::string>, std::string> staged_;
+  // What is to be applied, by path of the log and name of the row: what was proposed, and what the user chose. Without
+  // `means`: the user rejected what was proposed.
+  std::map<std::pair<std::string, std::string>, StatedName> staged_;
   QComboBox* logs_;
   QLabel *summary_, *kept_file_;
   AccountTable* table_;
   MeaningEditor* editor_;
   ExpertLoadPanel* preview_;  // of the loads as they are read
   Selection* selection_;
-  QPushButton *confirm_, *apply_, *leave_out_;
+  QPushButton *apply_, *leave_out_;
   QSpinBox *layers_, *experts_, *top_k_;
   std::vector<QLabel*> found_;  // values and sources of steps, layers, experts, top_k, tokens of a step
 };
 
-// The table of the account of what was read: a row for the names of a log that differ only in their numbers, those that
-// are shown first, then those that were left out with the reason.
+// A row for the names of a log that differ only in their numbers: first those that are shown, then those left out.
 class AccountTable : public QTreeWidget {
   Q_OBJECT
 
@@ -79,12 +80,15 @@ class AccountTable : public QTreeWidget {
   // Selects the row of the name, else the first that is assumed, cannot be right or is unknown. Returns false if there
   // is none.
   bool choose(const std::string& name);
+  // Shows in the row of the name what it is to be taken for once it is applied; without `means`: as it is read.
+  void showPending(const std::string& name, const StatedName& choice);
 
  signals:
   void chosen(const AccountRow& row);
 
  private:
   void addRow(const AccountRow& row);
+  void fitColumns();
   std::vector<AccountRow> rows_;
 };
 
@@ -95,26 +99,25 @@ class MeaningEditor : public QWidget {
 
  public:
   explicit MeaningEditor(QWidget* parent = nullptr);
-  void edit(const AccountRow& row);  // shows how the row is read
-  void clear();                      // of no row
+  void edit(const AccountRow& row, const StatedName* staged);  // shows what is staged, else how the row is read
+  void clear();                                                // of no row
   const std::string& name() const { return name_; }
-  bool isEmpty() const { return name_.empty(); }             // no row was chosen
-  bool isEdited() const { return rule() != read_as_rule_; }  // the choice differs from how the row is read
-  std::string rule() const;                                  // a [[tag]]; empty: not used
-  // a [[tag]] with which the names are ignored
-  std::string ruleToLeaveOut() const { return tag_rule(pattern(), "ignored"); }
+  bool isEmpty() const { return name_.empty(); }                      // no row was chosen
+  bool isEdited() const { return choice().rule() != read_as_rule_; }  // the choice differs from how the row is read
+  StatedName choice() const;
+  void leaveOut();  // chooses it
 
  signals:
   void changed();
 
  private:
-  void showNumbers();
+  void showNumbers(const std::string& pattern);
   void showUnits();
   std::string pattern() const;
 
   std::string name_;                    // of the row: "blk{layer}.e{expert}.frac"
-  std::string likely_;                  // `means` of the row as it is read, as is asked, or as loads of its values are
-  std::string read_as_, read_as_rule_;  // `means` and the rule of the row as it is read; empty: not used
+  StatedName likely_;                   // of the row: what is staged, else as it is read, or as its values look
+  std::string read_as_, read_as_rule_;  // `means` and the rule of the row as it is read; no rule if it is assumed
   QLabel *title_, *evidence_;
   QComboBox* means_;
   QVBoxLayout *numbers_, *units_;

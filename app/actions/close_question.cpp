@@ -28,9 +28,10 @@ void askToClose(const Selection& selection, QWidget* window, const QString& what
 }
 
 void askToCloseTraining(const RunSession& session, const Selection& selection, QWidget* window,
-                        const std::function<void()>& act) {
+                        const std::function<void()>& act, bool for_training) {
   if (!session.isLive() || session.live()->status().step == 0) return act();
-  askToClose(selection, window, "The log", "Close and open", act);
+  askToClose(selection, window, for_training ? "The training" : "The log",
+             for_training ? "Close and train" : "Close and open", act);
 }
 
 }  // namespace moescope

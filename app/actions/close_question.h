@@ -15,8 +15,8 @@ class Selection;
 // training"; `button`: "Close and train".
 void askToClose(const Selection& selection, QWidget* window, const QString& what, const QString& button,
                 const std::function<void()>& act);
-// The same before a log takes the place of a training; at once if no step was trained.
+// The same before a log, or another training, takes the place of a training; at once if no step was trained.
 void askToCloseTraining(const RunSession& session, const Selection& selection, QWidget* window,
-                        const std::function<void()>& act);
+                        const std::function<void()>& act, bool for_training = false);
 
 }  // namespace moescope

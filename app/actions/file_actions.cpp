@@ -1,25 +1,18 @@
 #include "app/actions/file_actions.h"
 
 #include <QCheckBox>
-#include <QDialog>
-#include <QDialogButtonBox>
 #include <QDir>
 #include <QFileDialog>
 #include <QFileInfo>
-#include <QGridLayout>
 #include <QInputDialog>
-#include <QLabel>
 #include <QMenu>
 #include <QMessageBox>
 #include <QPushButton>
-#include <QSpinBox>
 #include <QStandardPaths>
-#include <QVBoxLayout>
 #include <algorithm>
 
 #include "app/actions/close_question.h"
 #include "app/actions/run_control.h"
-#include "app/look/dialog_parts.h"
 #include "app/session/open_dialog.h"
 #include "app/session/progress_job.h"
 #include "app/session/run_session.h"
@@ -39,7 +32,6 @@
 #include "core/files/whole_file.h"
 #include "core/frame/frame.h"
 #include "core/logs/file_kind.h"
-#include "core/logs/import.h"
 #include "core/logs/runs_in_folder.h"
 #include "core/training/engine/lock_step.h"
 #include "widgets/compare/verdict_strip.h"
@@ -55,39 +47,6 @@ QString fileNames(const QStringList& paths) {
   return listed(names);
 }
 
-// Asks for the shape that a file of routed experts does not state.
-class RoutedShapeDialog : public QDialog {
- public:
-  RoutedShapeDialog(const QString& reason, QWidget* parent) : QDialog(parent) {
-    setAttribute(Qt::WA_DeleteOnClose);
-    setObjectName("routed_shape_dialog");
-    setWindowTitle("Shape of the routed experts");
-    auto* text = new QLabel(reason);
-    text->setTextFormat(Qt::PlainText);
-    text->setWordWrap(true);
-    QPushButton* open = nullptr;
-    QDialogButtonBox* buttons = dialogButtons(this, "Open", &open);
-    connect(buttons, &QDialogButtonBox::accepted, this, &QDialog::accept);
-    QGridLayout* fields = fieldGrid();
-    addField(fields, "&Layers", layers_);
-    addField(fields, "Experts per &token (top_k)", top_k_);
-    addField(fields, "&Experts of a layer", experts_);
-    auto* column = dialogColumn(this, windowTitle());
-    column->addWidget(text);
-    column->addLayout(fields);
-    column->addWidget(buttons);
-    open->setDefault(true);  // set after the button was added to the dialog
-    resize(460, sizeHint().height());
-  }
-
-  RoutedShape stated() const { return {layers_->value(), top_k_->value(), experts_->value()}; }
-
- private:
-  QSpinBox* layers_ = shapeField("routed_layers", kMaxImportedLayers, "from the file");
-  QSpinBox* top_k_ = shapeField("routed_top_k", 1024, "from the file");
-  QSpinBox* experts_ = shapeField("routed_experts", kMaxImportedExperts, "from the file");
-};
-
 }  // namespace
 
 FileActions::FileActions(const Context& context, RunControl* control, SetupForm* form)
@@ -97,7 +56,6 @@ FileActions::FileActions(const Context& context, RunControl* control, SetupForm*
   connect(form_, &SetupForm::openConfigRequested, this, &FileActions::askOpenConfig);
   connect(form_, &SetupForm::presetRequested, form_,
           [form](const QString& name) { form->setDraft(load_preset(name.toStdString()).config); });
-  connect(session_, &RunSession::routedShapeWanted, this, &FileActions::askRoutedShape);
   connect(session_, &RunSession::tooManyRuns, this, &FileActions::askWhichRun);
   connect(workspaces_->compare()->strip(), &VerdictStrip::runWanted, this, [this] {
     if (!session_->isLive()) askAddLog();
@@ -302,12 +260,6 @@ void FileActions::askTrainOn(const QString& path) {
   emit askedToTrainOn(path);
 }
 
-void FileActions::askRoutedShape(const QStringList& paths, const QString& reason) {
-  auto* dialog = new RoutedShapeDialog(reason, messages_->window());
-  connect(dialog, &QDialog::accepted, this, [this, dialog, paths] { session_->open(paths, dialog->stated()); });
-  dialog->open();
-}
-
 void FileActions::askWhichRun(const QString& path, const QStringList& names) {
   auto* dialog = new QInputDialog(messages_->window());
   dialog->setAttribute(Qt::WA_DeleteOnClose);
@@ -317,7 +269,7 @@ void FileActions::askWhichRun(const QString& path, const QStringList& names) {
   dialog->setComboBoxItems(names);
   dialog->setOkButtonText("&Open");
   connect(dialog, &QInputDialog::textValueSelected, this,
-          [this, path](const QString& name) { session_->open({path}, {}, {name}); });
+          [this, path](const QString& name) { session_->open({path}, {name}); });
   dialog->open();
   emit askedWhichRuns(path);
 }
@@ -325,7 +277,8 @@ void FileActions::askWhichRun(const QString& path, const QStringList& names) {
 void FileActions::trainOn(const QString& path) {
   RunConfig config = session_->hasConfig() ? session_->config() : form_->draft();
   config.data.path = path.toStdString();
-  control_->start(config);
+  askToCloseTraining(
+      *session_, *selection_, messages_->window(), [this, config] { control_->start(config); }, true);
 }
 
 void FileActions::openTensors(const QString& path) {
@@ -347,7 +300,10 @@ void FileActions::openSample(const QString& name) {
 }
 
 void FileActions::startConfig(const QString& path) {
-  if (loadConfigIntoForm(path)) control_->startAll(load_config(path.toStdString()));
+  if (!loadConfigIntoForm(path)) return;
+  const ParsedConfig parsed = load_config(path.toStdString());
+  askToCloseTraining(
+      *session_, *selection_, messages_->window(), [this, parsed] { control_->startAll(parsed); }, true);
 }
 
 bool FileActions::loadConfigIntoForm(const QString& path) {
@@ -379,7 +335,7 @@ void FileActions::openSnapshot(const QStringList& paths) {
       std::ranges::all_of(paths, [](const QString& path) { return holds_runs(file_kind(path.toStdString())); });
   if (!runs) return open(paths);
   askToCloseTraining(*session_, *selection_, messages_->window(),
-                     [this, paths] { messages_->warnOfErrors([&] { session_->open(paths, {}, {}, true); }); });
+                     [this, paths] { messages_->warnOfErrors([&] { session_->open(paths, {}, true); }); });
 }
 
 void FileActions::askOpenConfig() {

@@ -51,7 +51,6 @@ class FileActions : public Actions {
   void openSnapshot(const QStringList& paths);
   void openOther(const QString& path);
   void add(const QStringList& paths, bool follow);  // opens files beside the open logs
-  void askRoutedShape(const QStringList& paths, const QString& reason);
   void askWhichRun(const QString& path, const QStringList& names);
   void trainFrom(const QString& checkpoint);
   std::optional<CheckpointTexts> openCheckpoint() const;

@@ -7,7 +7,6 @@
 #include <QLabel>
 #include <QPushButton>
 #include <QScrollArea>
-#include <QSpinBox>
 #include <QVBoxLayout>
 
 #include "app/look/theme.h"
@@ -53,14 +52,6 @@ QLabel* addField(QGridLayout* grid, const QString& label, QWidget* field) {
   grid->addWidget(field, row, 1);
   grid->setRowMinimumHeight(row, height);
   return name;
-}
-
-QSpinBox* shapeField(const char* object_name, int max, const QString& unstated) {
-  auto* field = new QSpinBox;
-  field->setObjectName(object_name);
-  field->setRange(0, max);
-  field->setSpecialValueText(unstated);
-  return field;
 }
 
 QLabel* quietText(const QString& text) {

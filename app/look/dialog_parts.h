@@ -10,7 +10,6 @@ class QGridLayout;
 class QLabel;
 class QPushButton;
 class QScrollArea;
-class QSpinBox;
 class QVBoxLayout;
 class QWidget;
 
@@ -22,9 +21,6 @@ QVBoxLayout* dialogColumn(QDialog* dialog, const QString& heading, const QString
 // Returns a grid for dialogColumn() with rows of a label and a field. A field may be taller than its label.
 QGridLayout* fieldGrid();
 QLabel* addField(QGridLayout* grid, const QString& label, QWidget* field);
-
-// A size of the model, up to `max`; 0 is shown as `unstated`.
-QSpinBox* shapeField(const char* object_name, int max, const QString& unstated);
 
 QLabel* quietText(const QString& text = {});  // wrapped, of the secondary size
 QLabel* problemText();                        // wrapped, in the color of warnings; hidden until showProblem()

@@ -30,8 +30,7 @@ struct RunSession::Opened : Open {
   QStringList too_many;  // names of the runs in the first file, if it holds more than can be open
   std::vector<WatchedFile> watched;
   std::vector<std::function<std::size_t()>> more;
-  // glanced: only a sample was read; ambiguous: open() may succeed with a RoutedShape.
-  bool glanced = false, ambiguous = false;
+  bool glanced = false;                  // only a sample was read
   std::optional<ImportAccount> refused;  // of a log from which no run could be read
   QString error;
 };
@@ -100,9 +99,11 @@ void RunSession::startOpener(std::shared_ptr<Opened> result, Work work) {
   opener_ = std::thread([this, result = std::move(result), work = std::move(work)] {
     try {
       work(*result);
-    } catch (const AmbiguousRouting& e) {
-      result->ambiguous = true;
-      result->error = QString::fromUtf8(e.what());
+    } catch (const AmbiguousRouting& e) {  // of one of the files, "PATH: WHY"
+      ImportAccount& account = result->refused.emplace();
+      for (const QString& path : result->paths)
+        if (account.path = path.toStdString(); std::string_view(e.what()).starts_with(account.path)) break;
+      account.refusal = std::string_view(e.what()).substr(account.path.size() + 2);
     } catch (const RefusedLog& refused) {
       result->refused = refused.account;
       result->error = QString::fromUtf8(refused.what());
@@ -145,11 +146,10 @@ void RunSession::resume(const QString& checkpoints, const QString& recording_pat
   });
 }
 
-void RunSession::open(const QStringList& paths, const RoutedShape& routed, const QStringList& only, bool snapshot) {
+void RunSession::open(const QStringList& paths, const QStringList& only, bool snapshot) {
   if (paths.isEmpty()) return;
   auto result = std::make_shared<Opened>();
   result->paths = paths;
-  result->routed = routed;
   result->only = only;
   result->snapshot = snapshot;
   openFiles(result);
@@ -160,7 +160,6 @@ void RunSession::openStated(const QStringList& paths, const StatedLogs& stated) 
   auto result = std::make_shared<Opened>();
   result->paths = paths;
   if (paths == open_.paths) {
-    result->routed = open_.routed;
     result->only = open_.only;
     result->snapshot = open_.snapshot;
   }
@@ -179,7 +178,6 @@ void RunSession::add(const QStringList& paths, bool snapshot) {
 void RunSession::openAsStated(const QStringList& paths, bool snapshot) {
   auto result = std::make_shared<Opened>();
   result->paths = paths;
-  result->routed = open_.routed;
   result->only = open_.only;
   result->stated = open_.stated;
   result->snapshot = snapshot;
@@ -192,7 +190,6 @@ void RunSession::openFiles(const std::shared_ptr<Opened>& result) {
   result->path = result->paths.front();
   launch("Reading " + names.join(", "), result, [this](Opened& opened) {
     ImportOptions options;
-    options.routed = opened.routed;
     options.progress = [&](double share) {
       emit openingProgress(share);
       return !cancelled_.load();
@@ -392,12 +389,10 @@ void RunSession::adopt(Opened& result) {
   opener_.join();
   if (newest_request_) return std::exchange(newest_request_, {})();
   if (!result.error.isEmpty() || cancelled_) {
-    const bool asks = result.ambiguous && !cancelled_;
     const bool means = result.refused && !cancelled_;
     const bool chooses = !result.too_many.isEmpty() && result.paths.size() == 1 && !cancelled_;
-    emit failed(cancelled_ || asks || chooses || means ? QString() : result.error);
+    emit failed(cancelled_ || chooses || means ? QString() : result.error);
     if (means) emit meaningWanted(result.paths, *result.refused, result.stated);
-    if (asks) emit routedShapeWanted(result.paths, result.error);
     if (chooses) emit tooManyRuns(result.path, result.too_many);
     return;
   }

@@ -43,11 +43,9 @@ class RunSession : public QObject {
   void start(std::vector<RunConfig> configs, const QString& recording_path);
   // Resumes from the newest checkpoint of a folder at or before `step` into a new recording.
   void resume(const QString& checkpoints, const QString& recording_path, std::int64_t step = INT64_MAX);
-  // Opens files with runs (core/logs/file_kind.h) as runs A, B, ..., and follows those that grow. `routed`: the shape
-  // that a file of routed experts does not state. `only`: names of the runs to open, for a file with several runs.
-  // `snapshot`: the files are not followed.
-  void open(const QStringList& paths, const RoutedShape& routed = {}, const QStringList& only = {},
-            bool snapshot = false);
+  // Opens files with runs (core/logs/file_kind.h) as runs A, B, ..., and follows those that grow. `only`: names of the
+  // runs to open, for a file with several runs. `snapshot`: the files are not followed.
+  void open(const QStringList& paths, const QStringList& only = {}, bool snapshot = false);
   // Opens files with runs beside the open logs and recordings, which keep what was stated about them. `snapshot`: none
   // of the files is followed.
   void add(const QStringList& paths, bool snapshot = false);
@@ -114,8 +112,6 @@ class RunSession : public QObject {
   void openingProgress(double share);
   void opened();
   void failed(QString message);  // opening failed; the earlier runs stay open
-  // Opening failed: a file of routed experts fits several shapes, and the user is asked for the right one.
-  void routedShapeWanted(QStringList paths, QString reason);
   // Opening failed: no run could be read from a log; the user is asked what its names mean.
   void meaningWanted(QStringList paths, ImportAccount account, StatedLogs stated);
   // Opening failed: a file holds more runs than can be open together, and the user is asked which to open.
@@ -135,7 +131,6 @@ class RunSession : public QObject {
     QString path;
     QStringList paths, only, missing;
     StatedLogs stated;
-    RoutedShape routed;     // stated shape of all files
     bool snapshot = false;  // true: the files are not followed
     bool reads_standard_input = false;
   };

@@ -22,7 +22,8 @@ inline bool may_be_ratios(std::uint64_t sum, std::size_t experts) {
 inline bool are_shares(const RunInfo& run, const RouterFrame& router) {
   const auto& counts = router.tokens_per_expert;
   const std::uint64_t sum = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
-  const bool is_of_tokens = run.tokens_per_step > 0 && sum % static_cast<std::uint64_t>(run.tokens_per_step) == 0;
+  const auto tokens = static_cast<std::uint64_t>(run.tokens_per_step);
+  const bool is_of_tokens = tokens > 0 && sum % tokens == 0 && sum / tokens <= counts.size();
   return run_origin(run) == RunOrigin::log && !is_of_tokens && may_be_ratios(sum, counts.size());
 }
 

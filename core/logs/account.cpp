@@ -50,24 +50,28 @@ std::string range_text(const AccountRow& row) {
 }
 
 const char* certainty_name(Certainty certainty) {
-  switch (certainty) {
-    case Certainty::known_program:
-      return "known program";
-    case Certainty::known_name:
-      return "known name";
-    case Certainty::stated:
-      return "stated";
-    case Certainty::by_shape:
-      return "by shape: confirm";
-    case Certainty::unknown:
-      return "unknown";
-  }
-  return "";
+  constexpr const char* kNames[] = {"known program", "known name", "stated", "by shape: confirm", "unknown"};
+  return kNames[static_cast<std::size_t>(certainty)];
 }
 
-std::string tag_rule(const std::string& pattern, const std::string& means, double scale) {
-  return "[[tag]]\npattern = " + json_string(pattern) + "\nmeans = " + json_string(means) + '\n' +
-         (scale == 1 ? "" : "scale = " + shortest(scale) + '\n');
+std::string tag_rule(const std::string& pattern, const std::string& means) {
+  return "[[tag]]\npattern = " + json_string(pattern) + "\nmeans = " + json_string(means) + '\n';
+}
+
+std::string StatedName::rule() const {
+  if (means.empty()) return {};
+  return tag_rule(pattern, means) + (scale == 1 ? "" : "scale = " + shortest(scale) + '\n');
+}
+
+double likely_scale(const std::string& name, const std::string& means) {
+  const bool is_in_bits = name.find("bits") != std::string::npos && name.find("byte") == std::string::npos;
+  return means.ends_with("_loss") && is_in_bits ? kNatsOfBit : 1;
+}
+
+StatedName AccountRow::proposal() const {
+  const bool is_known = certainty != Certainty::by_shape && (is_shown || certainty != Certainty::unknown);
+  if (is_known || means.empty()) return {};
+  return {pattern, means, likely_scale(name, means)};
 }
 
 void ImportAccount::add(ImportAccount part) {
@@ -89,13 +93,6 @@ std::string ImportAccount::assumption() const {
   for (const AccountRow& row : rows)
     if (row.is_assumed()) names += (names.empty() ? "" : ", ") + in_backquotes(row.name);
   return names.empty() ? names : "loads assumed from " + names + ": confirm";
-}
-
-std::string ImportAccount::confirming_rules() const {
-  std::string rules;
-  for (const AccountRow& row : rows)
-    if (row.is_assumed()) rules += tag_rule(row.pattern, row.means);
-  return rules;
 }
 
 std::int64_t ImportAccount::to_confirm() const {

@@ -22,6 +22,16 @@ enum class Certainty {
 };
 const char* certainty_name(Certainty certainty);  // "known program"
 
+// What the user states about the names of a row: a [[tag]] of a mapping file.
+struct StatedName {
+  std::string pattern, means;
+  double scale = 1;
+  std::string rule() const;  // empty without `means`
+};
+inline constexpr double kNatsOfBit = 0.6931471805599453;
+// Scale that the name of a figure suggests: that of bits for a loss "nll_bits", else 1.
+double likely_scale(const std::string& name, const std::string& means);
+
 // The names of a log that differ only in their numbers, and their values.
 struct AccountRow {
   std::string name;      // "blk{layer}.e{expert}.frac"; a name that occurs alone keeps its numbers
@@ -43,6 +53,8 @@ struct AccountRow {
   std::int64_t first_step = -1, last_step = -1;                   // -1: no value has a step
 
   bool is_assumed() const { return is_shown && certainty == Certainty::by_shape; }
+  // What the names are assumed or likely to be, until the user states it; without `means`: there is no such proposal.
+  StatedName proposal() const;
   bool is_to_confirm() const { return is_assumed() || !question.empty(); }
 };
 
@@ -71,8 +83,6 @@ struct ImportAccount {
 
   // "loads assumed from blk{layer}.e{expert}.frac: confirm"; empty: nothing is taken by shape alone.
   std::string assumption() const;
-  // Rules of a mapping file that state what is assumed, so that it is confirmed; empty: nothing is assumed.
-  std::string confirming_rules() const;
   std::int64_t to_confirm() const;  // rows and numbers that are assumed or cannot be right
 };
 
@@ -84,7 +94,7 @@ std::string range_text(const AccountRow& row);
 std::string value_text(double value);                    // "16,343,040", "0.3846"
 std::string question_text(const std::string& question);  // "is this right? 3 of 80 values are -1", "is this the step?"
 
-// A rule of a mapping file for the names of a row: a [[tag]] with pattern, means and scale.
-std::string tag_rule(const std::string& pattern, const std::string& means, double scale = 1);
+// A rule of a mapping file for the names of a row: a [[tag]] with pattern and means.
+std::string tag_rule(const std::string& pattern, const std::string& means);
 
 }  // namespace moescope

@@ -6,7 +6,9 @@
 #include <array>
 #include <cmath>
 #include <tuple>
+#include <utility>
 
+#include "core/files/assets.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/frame/figures.h"
@@ -65,6 +67,10 @@ std::pair<std::string, std::string> meaning_and_unit(const TagRule& rule) {
       return {"Expert load", "shares of a step"};
     case TagMeaning::expert_bias:
       return {"Expert bias", ""};
+    case TagMeaning::tokens_so_far:
+      return {"Tokens so far", "tokens"};
+    case TagMeaning::tokens_of_step:
+      return {"Tokens of a step", "tokens"};
     case TagMeaning::step_number:
       return {"Step", ""};
     case TagMeaning::layer_number:
@@ -117,8 +123,8 @@ void NameCounts::take_list(std::int64_t step, std::span<const Number> list) {
     highest = value > highest ? value : highest;
   }
   values_ += std::ssize(list);
-  last_step_ = step;
-  if (first_step_ < 0) first_step_ = step;
+  last_step_ = std::max<std::int64_t>(step, -1);
+  if (first_step_ < 0) first_step_ = last_step_;
   lowest_ = std::min(lowest_, static_cast<double>(lowest));
   highest_ = std::max(highest_, static_cast<double>(highest));
   last_ = static_cast<double>(list.back());
@@ -196,8 +202,8 @@ void AccountBook::take(const Name& name, std::int64_t step, std::span<const doub
 void AccountBook::take_text(const Name& name, std::int64_t step, std::string_view text) {
   NameCounts& counts = *name.counts;
   ++counts.values_;
-  counts.last_step_ = step;
-  if (counts.first_step_ < 0) counts.first_step_ = step;
+  counts.last_step_ = std::max<std::int64_t>(step, -1);
+  if (counts.first_step_ < 0) counts.first_step_ = counts.last_step_;
   if (counts.text_.empty()) counts.text_ = printable(text.substr(0, kLongestExample));
 }
 
@@ -319,7 +325,7 @@ AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
     return row;
   }
   if (row.reason.empty() && !counts.text_.empty()) row.reason = "text, no number";
-  if (row.reason.empty() && counts.first_step_ >= 0) judge_shape(counts, row);
+  if (row.reason.empty()) judge_shape(counts, row);
   if (!row.means.empty() && row.question.empty()) row.certainty = Certainty::by_shape;
   if (row.reason.empty() && spelled_alike(row.first) == "aux")
     row.reason = "an auxiliary loss before or after its coefficient: state means = \"aux_loss\", and the scale";
@@ -327,39 +333,16 @@ AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
   if (counts.question_.empty()) return row;
   row.question = counts.question_;
   row.means = counts.asked_meaning_;
+  row.pattern = rule_pattern(counts.names_ > 1 ? counts.pattern_ : counts.first_, true);
   return row;
 }
 
 namespace {
 
-// A figure about which the account asks if no name of it is known, and words of names that may be it.
-struct AskedFigure {
-  const char *means, *what;
-  std::array<std::string_view, 4> words;
-};
-constexpr std::array<AskedFigure, 3> kAskedFigures = {
-    {{"ce_loss", "training loss", {"loss", "nll", "cross_entropy", "xent"}},
-     {"grad_norm", "gradient norm", {"grad_norm", "gradnorm", "gnorm", "gn"}},
-     {"lr", "learning rate", {"learning_rate", "lr", "lr", "lr"}}}};
-
-// True if an unknown name may be that of the figure. Short words must stand alone: "gn" in "gn_l2".
-bool may_be(const AskedFigure& figure, const AccountRow& row) {
-  constexpr std::string_view kOthers[] = {"val",  "test",  "aux",  "balanc", "z_loss", "moe",
-                                          "rout", "scale", "time", "mult",   "clip"};
-  const std::string name = '_' + spelled_alike(row.first) + '_';
-  const auto is_in_name = [&](std::string_view word) { return name.find(word) != std::string::npos; };
-  const auto is_word = [&](std::string_view word) {
-    return is_in_name(word.size() > 2 ? std::string(word) : '_' + std::string(word) + '_');
-  };
-  return row.certainty == Certainty::unknown && row.question.empty() && !row.is_list && row.names == 1 &&
-         row.highest > 0 && std::ranges::any_of(figure.words, is_word) && std::ranges::none_of(kOthers, is_in_name);
-}
-
 // True if an unknown name may be that of the step: whole numbers that rise from the first to the last value.
 bool may_be_step(const AccountRow& row) {
   const auto is_whole = [](double number) { return number == std::floor(number); };
-  return row.certainty == Certainty::unknown && row.first_step < 0 && !row.is_list && row.names == 1 &&
-         row.values > 2 && is_whole(row.lowest) && is_whole(row.highest) &&
+  return row.values > 2 && is_whole(row.lowest) && is_whole(row.highest) &&
          is_whole((row.highest - row.lowest) / (row.values - 1)) && row.last == row.highest && row.lowest >= 0 &&
          row.lowest < row.highest;
 }
@@ -375,15 +358,47 @@ void ask_for_policy(std::vector<AccountRow>& rows) {
     loss->question = "the log has rewards, and the loss of a policy is no cross-entropy";
 }
 
-// Asks whether the first name that may be a figure is it, if no name of it is known. Returns true if it asks.
-template <class MayBe>
-bool ask_for(const char* means, const char* what, MayBe may_be_it, std::vector<AccountRow>& rows) {
-  if (std::ranges::find(rows, means, &AccountRow::means) != rows.end()) return false;
-  const auto row = std::ranges::find_if(rows, may_be_it);
-  if (row == rows.end()) return false;
-  row->means = means;
-  row->question = std::string("is this the ") + what + '?';
-  return true;
+// Proposes what unknown names are likely to be: the step by its values, else one name for each figure that no name is
+// known to be.
+void propose_figures(std::vector<AccountRow>& rows, bool are_steps_numbered) {
+  static const TagMap likely = TagMap::parse(asset("tags/likely.toml"), "tags/likely.toml");
+  std::set<std::string> known;
+  for (const AccountRow& row : rows) known.insert(row.means);
+  if (are_steps_numbered) known.erase("step");
+  const auto propose = [&](AccountRow& row, const std::string& means, const std::string& what, bool is_asked) {
+    if (!known.insert(means).second) return;
+    row.means = means;
+    row.pattern = row.first;
+    (is_asked ? row.question : row.reason) = (is_asked ? "is this the " : "likely the ") + what + (is_asked ? "?" : "");
+  };
+  for (AccountRow& row : rows) {
+    if (row.certainty != Certainty::unknown || !row.means.empty() || row.is_list || row.names > 1) continue;
+    const auto match = likely.find(row.first);
+    if ((row.first_step < 0 || are_steps_numbered) && !match && may_be_step(row)) propose(row, "step", "step", true);
+    if (!match || !is_figure(*match) || !(row.highest > 0)) continue;
+    const TagRule& rule = *match->rule;
+    const bool rises = row.last == row.highest && row.lowest < row.highest, is_constant = row.lowest == row.highest;
+    if (!rule.step && !(rule.means == TagMeaning::tokens_so_far ? rises : is_constant)) continue;
+    propose(row, rule.column, in_lower_case(meaning_and_unit(rule).first),
+            rule.step && rule.step != &TelemetryFrame::val_loss);
+  }
+}
+
+// Of several names whose values look like loads, that with most values is proposed; none if loads are known.
+void propose_one_load(std::vector<AccountRow>& rows) {
+  constexpr std::array<std::string_view, 3> kLoads = {"tokens_per_expert", "utilization", "load_share"};
+  const bool has_loads = std::ranges::any_of(rows, [&](const AccountRow& row) {
+    return row.is_shown && std::ranges::find(kLoads, row.means) != kLoads.end();
+  });
+  AccountRow* best = nullptr;
+  for (AccountRow& row : rows) {
+    if (row.is_shown || row.certainty != Certainty::by_shape) continue;
+    const bool is_better = !has_loads && (!best || row.values > best->values);
+    AccountRow* const worse = is_better ? std::exchange(best, &row) : &row;
+    if (!worse) continue;
+    worse->certainty = Certainty::unknown;
+    worse->means.clear();
+  }
 }
 
 }  // namespace
@@ -405,10 +420,8 @@ ImportAccount AccountBook::account(const char* unit) const {
     row.program.clear();
   }
   std::stable_partition(account.rows.begin(), account.rows.end(), [](const AccountRow& row) { return row.is_shown; });
-  if (!ask_for("step", "step", may_be_step, account.rows))
-    for (const AskedFigure& figure : kAskedFigures)
-      ask_for(
-          figure.means, figure.what, [&](const AccountRow& row) { return may_be(figure, row); }, account.rows);
+  propose_figures(account.rows, are_steps_numbered);
+  propose_one_load(account.rows);
   ask_for_policy(account.rows);
   return account;
 }

@@ -2,6 +2,7 @@
 // the names whose values look like loads of experts.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <deque>
@@ -29,8 +30,8 @@ class NameCounts {
  public:
   void take(std::int64_t step, double value) {
     ++values_;
-    last_step_ = step;
-    if (first_step_ < 0) first_step_ = step;
+    last_step_ = std::max<std::int64_t>(step, -1);
+    if (first_step_ < 0) first_step_ = last_step_;
     last_ = value;
     zeros_ += value == 0;
     minus_ones_ += value == -1;
@@ -79,7 +80,8 @@ class AccountBook {
   // `rule`: nullptr if no rule knows the name; must live as long as the book. `place`: line of the first value, 0:
   // none. `meaning`: what the name is, for the user, if the form of the file and no rule says so: "Layer".
   Name add(std::string_view name, const TagRule* rule, std::int64_t place, const char* meaning = "");
-  // Values of a name. For names without a rule, also looks for loads.
+  // Values of a name. For names without a rule, also looks for loads. `step`: a negative number of the record if its
+  // step is not known.
   static void take(const Name& name, std::int64_t step, double value);
   static void take(const Name& name, std::int64_t step, std::span<const double> list);
   static void take_text(const Name& name, std::int64_t step, std::string_view text);  // a value that is no number
@@ -89,6 +91,7 @@ class AccountBook {
   static void ask(const Name& name, const char* means, std::string question);
   static void show(const Name& name, bool is_shown) { name.counts->is_shown_ = is_shown; }
 
+  bool are_steps_numbered = false;  // no name is known as the step: the records are numbered
   // `unit`: "line", "record": what a place counts.
   ImportAccount account(const char* unit) const;
   // Names with values that are not shown, other than those that a rule ignores; `only_unknown`: without a rule.

@@ -26,7 +26,6 @@
 #include "core/logs/events/wandb_log.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "core/logs/lines/import_te_statistics.h"
-#include "core/logs/lines/json_columns.h"
 #include "core/logs/lines/printed_number.h"
 #include "core/logs/lines/text_log.h"
 #include "core/logs/lines/trainer_state.h"
@@ -249,14 +248,15 @@ bool has_loads(const Imported& imported) {
   return std::ranges::any_of(imported.runs, [](const auto& run) { return run->info().n_experts > 0; });
 }
 
-// Returns rules for the names whose values look like loads of experts, of the kind of name with the most values; empty
-// if there are none. They say why, so that the loads are shown as assumed.
+// Returns rules for the names whose values look like loads of experts, empty if there are none. They say why, so that
+// the loads are shown as assumed.
 std::string assumed_rules(const ImportAccount& account) {
-  const AccountRow* best = nullptr;
-  for (const AccountRow& row : account.rows)
-    if (!row.is_shown && row.certainty == Certainty::by_shape && (!best || row.values > best->values)) best = &row;
-  return best ? "assumed_because = " + json_string(best->reason) + '\n' + tag_rule(best->pattern, best->means)
-              : std::string();
+  const auto load = std::ranges::find_if(account.rows, [](const AccountRow& row) {
+    return !row.is_shown && row.certainty == Certainty::by_shape && row.first_step >= 0;
+  });
+  return load != account.rows.end()
+             ? "assumed_because = " + json_string(load->reason) + '\n' + tag_rule(load->pattern, load->means)
+             : std::string();
 }
 
 // Reads a log. If no name of loads is known, but values look like loads, reads it again with these as loads, and marks

@@ -93,6 +93,8 @@ constexpr std::pair<std::string_view, TagMeaning> kMeanings[] = {{"tokens_per_ex
                                                                  {"utilization", TagMeaning::utilization},
                                                                  {"load_share", TagMeaning::load_share},
                                                                  {"expert_bias", TagMeaning::expert_bias},
+                                                                 {"tokens_so_far", TagMeaning::tokens_so_far},
+                                                                 {"tokens_of_step", TagMeaning::tokens_of_step},
                                                                  {"step", TagMeaning::step_number},
                                                                  {"layer", TagMeaning::layer_number},
                                                                  {"expert", TagMeaning::expert_number},
@@ -355,7 +357,7 @@ const TagMap& TagMap::built_in() {
     for (const Asset& file : assets()) {
       if (file.name == "tags/common.toml")
         common = &file;
-      else if (file.name.starts_with("tags/") && file.name.ends_with(".toml"))
+      else if (file.name.starts_with("tags/") && file.name.ends_with(".toml") && file.name != "tags/likely.toml")
         add(file);
     }
     if (!common) throw std::logic_error("tags/common.toml is not built in");

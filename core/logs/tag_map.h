@@ -25,6 +25,8 @@ enum class TagMeaning {
   expert_bias,
   router_figure,
   step_figure,
+  tokens_so_far,  // two of them give the tokens of a step
+  tokens_of_step,
   step_number,    // for logs whose format does not give the step
   layer_number,   // for rows and objects of one layer
   expert_number,  // for rows and objects of one expert
@@ -65,7 +67,7 @@ inline bool is_list(const TagMatch& match) {
 
 // True if the name is for one number, not for values by expert.
 inline bool is_figure(const TagMatch& match) {
-  return match.rule->means == TagMeaning::router_figure || match.rule->means == TagMeaning::step_figure;
+  return match.rule->means > TagMeaning::expert_bias && is_shown(match.rule->means);
 }
 
 class TagMap {
@@ -78,7 +80,7 @@ class TagMap {
   static TagMap of_log(const ImportOptions& options, const std::string& path);
   std::optional<TagMatch> find(std::string_view tag) const;  // match of the first rule that fits
   int layer_offset() const { return layer_offset_; }
-  // Forms of the step in printed lines, besides "step 12": "Epoch:[{epoch}/{*}]({step}/{steps})" (printed_step.h).
+  // Forms of the step in printed lines, besides "step 12": "Epoch:[{epoch}/{*}]({step}/{steps})" (text_log.cpp).
   const std::vector<std::string>& printed_steps() const { return printed_steps_; }
 
  private:

@@ -237,16 +237,17 @@ class OpeningTest : public QObject {
                R"(","prompt_tokens":3,"completion_tokens":4}})" + "\n");
     file.close();
     drop(&w.window, {path});
-    QPointer<QDialog> dialog;
-    QTRY_VERIFY_WITH_TIMEOUT(dialog = w.window.findChild<QDialog*>("routed_shape_dialog"), kWaitMs);
-    dialog->findChild<QSpinBox*>("routed_layers")->setValue(2);
-    dialog->findChild<QSpinBox*>("routed_top_k")->setValue(2);
-    QTest::keyClick(dialog, Qt::Key_Return);
+    QDialog* dialog = nullptr;
+    QTRY_VERIFY_WITH_TIMEOUT(dialog = w.window.findChild<QDialog*>("account_window"), kWaitMs);
+    const QString summary = dialog->findChild<QLabel*>("account_summary")->text();
+    QVERIFY2(summary.startsWith("No run: ") && summary.contains("layers"), qPrintable(summary));
+    dialog->findChild<QSpinBox*>("stated_layers")->setValue(2);
+    dialog->findChild<QSpinBox*>("stated_top_k")->setValue(2);
+    dialog->findChild<QPushButton*>("apply_meaning")->click();
     QTRY_COMPARE_WITH_TIMEOUT(w.window.session()->paths(), QStringList{path}, kWaitMs);
     const RunInfo& info = w.window.session()->histories().front()->info();
     QCOMPARE(info.moe_layers, (std::vector<int>{0, 1}));
     QCOMPARE(info.n_experts, 8);
-    QTRY_VERIFY(!dialog);
   }
 
   // A .npy file does not distinguish the types E4M3 and E5M2 of ml_dtypes.

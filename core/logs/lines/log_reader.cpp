@@ -19,7 +19,8 @@ constexpr std::size_t kLongestSettings = std::size_t{1} << 20, kMaxLinesOfObject
 bool speaks_of_loads(std::string_view line) {
   constexpr std::ptrdiff_t kDigits = 3;
   const std::string text = in_lower_case(line);
-  return (text.find("expert") != text.npos || text.find("moe") != text.npos || text.find("router") != text.npos) &&
+  const auto has = [&text](const char* word) { return text.find(word) != text.npos; };
+  return (has("expert") || has("moe") || has("router") || has("| layer ")) &&
          std::ranges::count_if(text, is_digit) >= kDigits;
 }
 
@@ -44,12 +45,26 @@ void LogReader::take(const JsonFields& fields, std::string_view line, bool is_wh
     if (!is_closing(record)) runs_.take(record);
     return;
   }
-  if (is_whole_line && form_ == Form::unknown && (runs_.has_loss(record) || text_.wraps_text(line))) {
-    runs_.count(record);  // for the account: one of its names may be the step
-    throw Unreadable("no step");
-  }
+  if (is_whole_line && form_ == Form::unknown && (runs_.has_loss(record) || text_.wraps_text(line)))
+    throw Unreadable("no step");  // it is read as a printed line
   if (line.size() > kLongestSettings) throw Unreadable("settings of more than 1 MB");
-  if (!is_closing(record)) runs_.describe(record, [&] { return JsonRecords::stated_run(fields); });
+  if (is_closing(record)) return;
+  if (is_whole_line && form_ == Form::unknown) count_first_line(record, line);
+  runs_.describe(record, [&] { return JsonRecords::stated_run(fields); });
+}
+
+// The first line without a known step has the settings of the run, unless the next one has the same names.
+void LogReader::count_first_line(const LogRecord& record, std::string_view line) {
+  std::string names;
+  for (const NamedValue& value : record.values) (names += value.name) += '\n';
+  if (lines_ == 1 || first_line_.empty()) {
+    first_line_ = lines_ == 1 ? line : std::string_view();
+    names_of_first_ = std::move(names);
+    return;
+  }
+  JsonLines parser;
+  if (names == names_of_first_) runs_.count(json_.record_of(parser.parse(first_line_), 1, first_line_.size()));
+  first_line_.clear();
 }
 
 // Reads a line of printed text, or a line that is not JSON while the form of the log is unknown.

@@ -54,6 +54,7 @@ class LogReader {
   template <class Take>
   void read(Take take);
   void take(const JsonFields& fields, std::string_view line, bool is_whole_line, std::optional<std::int64_t> step = {});
+  void count_first_line(const LogRecord& record, std::string_view line);
   void read_text(std::string_view line);
 
   LogRuns runs_;
@@ -67,6 +68,7 @@ class LogReader {
   std::string object_;                                // lines of an indented object
   std::string last_checkpoint_;                       // its name, or the number of lines with figures before it
   std::size_t object_lines_ = 0;
+  std::string first_line_, names_of_first_;  // a line without a step; its names
 };
 
 }  // namespace moescope

@@ -1,19 +1,10 @@
-// Reads printed logs: the named numbers of lines with a step, among other output.
+// Reads printed logs (docs/logs.md): the named numbers of lines with a step, and of lines below them.
 //
 //   [rank0]:[titan] 2026-07-17 12:05:20 - root - INFO - step:  1  loss:  8.1000  grad_norm:  3.6  tps: 72,914
-//    [2025-10-02 10:00:00] iteration  100/ 250000 | learning rate: 1.3E-05 | lm loss: 9.2E+00 | grad norm: 0.2 |
-//    validation loss at iteration 100 | lm loss value: 9.1E+00 | lm loss PPL: 8.9E+03 |
 //   {'loss': 2.31, 'grad_norm': nan, 'learning_rate': 5e-05, 'epoch': 0.1}
-//   step:1 - actor/grad_norm:0.31 - actor/lr:1e-06
-//   step 10 | epoch 0 | loss 2.3100 | lr 1.00e-05
-//   {"log": "step: 1 loss: 2.5", "stream": "stdout"}
-//   [step=10/1000,epoch=1], then lines "    train/CE loss=2.5"
-//   [2026-07-17 12:05:20,123] [INFO] [Rank 0] step=10, skipped=0, lr=[0.0001, 0.0002]
-//   steps: 10 loss: 2.5000 iter time (s): 0.3
-//   Epoch 3/10, then "313/313 - 2s - loss: 2.5 - val_loss: 2.6": an epoch is a step if no line has another one
-// A line is read if it has a step and a number under a name that the table of names has (tag_map.h). Colours, times and
-// remains of progress bars are skipped. If several ranks log, only the first one that has a loss is read. The dicts
-// that Hugging Face's Trainer prints have no step and are numbered in their order; a smaller epoch means a restart.
+// A line is read if it has a step and a number under a name that the table of names has (tag_map.h). If several ranks
+// log, only the first one that has a loss is read. The dicts that Hugging Face's Trainer prints have no step and are
+// numbered in their order; a smaller epoch means a restart.
 #pragma once
 
 #include <cstdint>

@@ -1,21 +1,206 @@
 #include "core/logs/lines/trainer_state.h"
 
 #include <algorithm>
+#include <array>
+#include <climits>
+#include <deque>
+#include <map>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "core/files/input_file.h"
 #include "core/files/text/json_line.h"
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_encoding.h"
 #include "core/files/text/words.h"
-#include "core/logs/lines/json_columns.h"
 #include "core/logs/lines/log_reader.h"
+#include "core/logs/runs/log_record.h"
 #include "core/logs/table/import_table.h"
+#include "core/logs/tag_map.h"
 
 namespace moescope {
 
+bool names_a_step(std::string_view written) {
+  constexpr std::array<std::string_view, 5> kNames = {"step\":", "step\" :", "current_steps\"", "iteration\"",
+                                                      "iter\""};
+  const std::string json = in_lower_case(written);
+  return std::ranges::any_of(kNames, [&](std::string_view name) { return json.find(name) != std::string_view::npos; });
+}
+
 namespace {
+
+constexpr int kDeepestColumns = 4;
+constexpr std::string_view kDigitsOfKeys = "0123456789";
+
+bool is_number_key(std::string_view key) {
+  return !key.empty() && key.find_first_not_of(kDigitsOfKeys) == std::string_view::npos;
+}
+
+bool are_keys_numbers(const JsonFields& object) {
+  return object.begin() != object.end() &&
+         std::ranges::all_of(object, [](const JsonFields::Field& field) { return is_number_key(field.key); });
+}
+
+// Returns the values of a list, or of an object by position; none of other values.
+std::vector<JsonValue> entries_of(JsonValue value) {
+  std::vector<JsonValue> column;
+  simdjson::dom::object object;
+  if (JsonList list; value.get(list) == simdjson::SUCCESS) return {list.begin(), list.end()};
+  if (value.get(object) != simdjson::SUCCESS || !are_keys_numbers(JsonFields(object))) return {};
+  for (const auto& [key, entry] : object) column.push_back(entry);
+  return column;
+}
+
+// Returns the place of a name among those of the step; nullopt if it is another one.
+std::optional<int> place_of_step(std::string_view name) {
+  if (name == "steps" || name == "x") return INT_MAX;
+  const auto match = TagMap::built_in().find(name);
+  return match && match->rule->means == TagMeaning::step_number ? std::optional(match->rule->place) : std::nullopt;
+}
+
+// Turns a JSON object in which the values of all steps stand together into the steps of a log:
+//   {"step": [1, 2], "loss": [8.1, 7.9]}                           a list by name
+//   {"step": {"0": 1, "1": 2}, "loss": {"0": 8.1, "1": 7.9}}       pandas' DataFrame.to_json()
+//   {"train.loss": {"steps": [1, 2], "values": [8.1, 7.9]}}        Sacred; ClearML has "x" and "y"
+//   {"columns": ["step", "loss"], "data": [[1, 8.1], [2, 7.9]]}   the same with orient="split"
+//   {"100": {"loss": 8.1}, "200": {"loss": 7.9}}                   an object by step
+//   {"loss": [8.1, 7.9], "val_loss": [8.2, 8.0]}                   Keras: the steps are epochs, counted from 1
+class JsonColumns {
+ public:
+  // Throws Unreadable if the steps are in no order.
+  explicit JsonColumns(const JsonFields& object);
+  struct Row {
+    std::optional<std::int64_t> step;  // if it stands beside the values
+    std::vector<JsonFields::Field> values;
+  };
+  // In the order of the file if there is one list of steps, else by step.
+  const std::vector<Row>& rows() const { return rows_; }
+  bool is_by_step() const { return is_by_step_; }  // the keys of an object are the steps
+
+ private:
+  void add(const std::string& path, const JsonFields& object, int depth);
+  bool add_table(const JsonFields& object);
+  bool add_columns(const std::string& path, const JsonFields& object);
+  bool add_by_step(const JsonFields& object);
+  void add_epochs(const JsonFields& object);
+
+  bool is_by_step_ = false;
+  std::vector<Row> rows_;
+  std::map<std::int64_t, std::size_t> row_of_step_;
+  std::deque<std::string> names_;
+};
+
+JsonColumns::JsonColumns(const JsonFields& object) {
+  add("", object, 0);
+  if (rows_.empty()) add_epochs(object);
+}
+
+void JsonColumns::add(const std::string& path, const JsonFields& object, int depth) {
+  if (add_table(object) || add_columns(path, object) || add_by_step(object) || depth == kDeepestColumns) return;
+  for (const JsonFields::Field& field : object) {
+    if (!field.value.is_object()) continue;
+    const bool is_repeated = path == field.key || path.ends_with('/' + std::string(field.key));
+    add(path.empty() || is_repeated ? std::string(field.key) : path + '/' + std::string(field.key),
+        fields_of(field.value, ""), depth + 1);
+  }
+}
+
+// Adds the rows of {"columns": ["step", "loss"], "data": [[1, 8.1], [2, 7.9]]}. Returns false if it is none.
+bool JsonColumns::add_table(const JsonFields& object) {
+  const JsonValue *columns = member(object, {"columns"}), *data = member(object, {"data"});
+  JsonList names, rows;
+  if (!columns || !data || columns->get(names) != simdjson::SUCCESS || data->get(rows) != simdjson::SUCCESS ||
+      names.size() == 0)
+    return false;
+  for (const JsonValue entry : rows) {
+    const JsonList cells = list_of(entry, "data", names.size(), "columns");
+    Row& row = rows_.emplace_back();
+    auto name = names.begin();
+    for (const JsonValue cell : cells) row.values.push_back({names_.emplace_back(to_text(*name++, "columns")), cell});
+  }
+  return rows.size() > 0;
+}
+
+// Adds the values of an object with a list of steps. Returns false if it has none.
+bool JsonColumns::add_columns(const std::string& path, const JsonFields& object) {
+  constexpr std::array<std::string_view, 3> kValues = {"values", "value", "y"};
+  const JsonFields::Field* step_field = nullptr;
+  std::optional<int> place;
+  for (const JsonFields::Field& field : object) {
+    const std::optional<int> other = place_of_step(field.key);
+    if (!other || (place && *place <= *other) || entries_of(field.value).empty()) continue;
+    place = other;
+    step_field = &field;
+  }
+  if (!step_field || (step_field->key == "x" && !object.find("y"))) return false;
+  const bool is_only = rows_.empty();
+  std::vector<std::size_t> rows;
+  std::int64_t before = -1;
+  for (const JsonValue value : entries_of(step_field->value)) {
+    const std::int64_t step = to_count(value, "step", kLastStep);
+    if (!is_only && step <= std::exchange(before, step))
+      throw Unreadable("the steps of " + path + " are not in ascending order");
+    const auto [row, is_new] = row_of_step_.try_emplace(step, rows_.size());
+    if (is_new || is_only) rows_.push_back({step, {}});
+    rows.push_back(is_only ? rows_.size() - 1 : row->second);
+  }
+  const auto add_fields = [&](const auto& self, const std::string& outer, const JsonFields& fields, int depth) -> void {
+    for (const JsonFields::Field& field : fields) {
+      const std::vector<JsonValue> column = entries_of(field.value);
+      const bool is_value = !outer.empty() && std::ranges::find(kValues, field.key) != kValues.end();
+      if (field.key == step_field->key) continue;
+      const std::string& name =
+          names_.emplace_back(is_value || outer.empty() ? outer : outer + '/').append(is_value ? "" : field.key);
+      if (field.value.is_object() && column.size() != rows.size() && depth < kDeepestColumns)
+        self(self, name, fields_of(field.value, ""), depth + 1);
+      else if (column.size() == rows.size())
+        for (std::size_t i = 0; i < rows.size(); ++i) rows_[rows[i]].values.push_back({name, column[i]});
+      else if (field.value.is_array() && !column.empty() && !rows.empty())  // of other steps: its reader says so
+        rows_[rows.front()].values.push_back({name, field.value});
+    }
+  };
+  add_fields(add_fields, path, object, 0);
+  if (is_only) return true;
+  std::ranges::stable_sort(rows_, {}, [](const Row& row) { return row.step; });
+  for (std::size_t i = 0; i < rows_.size(); ++i) row_of_step_[rows_[i].step.value_or(0)] = i;
+  return true;
+}
+
+// Adds the values of lists of one length, of which one is a loss, as those of the epochs 1, 2, ...
+void JsonColumns::add_epochs(const JsonFields& object) {
+  bool has_loss = false;
+  std::vector<std::vector<JsonValue>> columns;
+  for (const JsonFields::Field& field : object) {
+    columns.push_back(entries_of(field.value));
+    has_loss = has_loss || field.key.ends_with("loss");
+    if (columns.back().size() < 2 || columns.back().size() != columns.front().size()) return;
+  }
+  for (std::size_t i = 0; has_loss && i < columns.front().size(); ++i) {
+    Row& row = rows_.emplace_back();
+    row.step = static_cast<std::int64_t>(i) + 1;
+    auto column = columns.begin();
+    for (const JsonFields::Field& field : object) row.values.push_back({field.key, (*column++)[i]});
+  }
+}
+
+// Adds the values of an object whose keys are steps. Returns false if it is none.
+bool JsonColumns::add_by_step(const JsonFields& object) {
+  const auto is_object = [](const JsonFields::Field& field) { return field.value.is_object(); };
+  if (!are_keys_numbers(object) || !std::ranges::all_of(object, is_object)) return false;
+  is_by_step_ = true;
+  std::map<std::int64_t, JsonValue> by_step;
+  for (const JsonFields::Field& field : object) {
+    std::int64_t step = 0;
+    if (!read_number(field.key, step)) return false;
+    by_step.emplace(step, field.value);
+  }
+  for (const auto& [step, value] : by_step) {
+    const JsonFields fields = fields_of(value, "");
+    rows_.push_back({step, {fields.begin(), fields.end()}});
+  }
+  return true;
+}
 
 // Parses the text; a list becomes the field log_history of an object, a download of TensorBoard, [[time, step, value],
 // ...], a table. `tag`: name of the values of a download.

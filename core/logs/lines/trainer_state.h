@@ -1,7 +1,7 @@
 // Reads trainer_state.json of Hugging Face's Trainer: the entries of its log_history as JSON lines (import_jsonl.h).
 // The other fields (progress, saved checkpoints) do not change values of steps. Also reads a plain list of such
 // entries, as written by json.dump(trainer.state.log_history), and any object with a list of steps: {"config": {...},
-// "history": [{"step": 0, ...}]}, or whose values of all steps stand together (json_columns.h).
+// "history": [{"step": 0, ...}]}, or whose values of all steps stand together.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@ namespace moescope {
 inline constexpr std::uint64_t kMaxStateBytes = std::uint64_t{32} << 20;
 enum class JsonHistory { none, steps, columns };   // a list of steps; the values of all steps together
 JsonHistory json_history(std::string_view bytes);  // of a whole file
+bool names_a_step(std::string_view json);          // it has a key that is usual for a step
 
 // Throws std::runtime_error if the file cannot be read or has no step.
 Imported import_trainer_state(const std::string& path, const ImportOptions& options = {});

@@ -152,7 +152,8 @@ void RunBuilder::count(const Name& name, const NamedValue& value, std::int64_t s
 
 void RunBuilder::count(const LogRecord& record) {
   place_ = record.place;
-  for (const NamedValue& value : record.values) count(find(value.name, value.is_own), value, -1);
+  // The step is not known: each record has a negative number of its own.
+  for (const NamedValue& value : record.values) count(find(value.name, value.is_own), value, -1 - record.place);
 }
 
 // Returns the step of a record. Each record may have another name for it ("step", "global_step"), of which the first in
@@ -495,6 +496,12 @@ bool RunBuilder::add_figure(Name& name, const NamedValue& value, const LogRecord
   if (router && layer >= 0) check_layer(layer);
   if (!choose(name)) return false;
   Step& target = step_at(step);
+  if (!router && !rule.step) {
+    add_tokens(rule, value.numbers[0], step);
+    if (rule.means == TagMeaning::tokens_so_far && value.numbers[0] > 0)
+      target.frame.tokens = std::llround(value.numbers[0]);
+    return true;
+  }
   target.has_sums = target.has_sums || record.layer >= 0 || (is_of_layers && router == &RouterFrame::aux_loss);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const double number = value.numbers[i];
@@ -509,6 +516,17 @@ bool RunBuilder::add_figure(Name& name, const NamedValue& value, const LogRecord
     if (replaces && !is_none) place = figure;
   }
   return true;
+}
+
+// Tokens so far are those of a step once two steps have them, if each step has as many.
+void RunBuilder::add_tokens(const TagRule& rule, double tokens, std::int64_t step) {
+  double of_step = tokens;
+  if (rule.means == TagMeaning::tokens_so_far) {
+    if (!first_tokens_) first_tokens_ = {step, tokens};
+    of_step = step > first_tokens_->first ? (tokens - first_tokens_->second) / (step - first_tokens_->first) : 0;
+  }
+  const bool is_number = of_step >= 1 && of_step <= kLastStep && of_step == std::floor(of_step);
+  if (is_number && tokens_per_step_ == 0) tokens_per_step_ = static_cast<std::int64_t>(of_step);
 }
 
 bool RunBuilder::add_expert(Name& name, const NamedValue& value, int layer, int expert, std::int64_t step) {

@@ -158,6 +158,7 @@ class RunBuilder {
   void forget(const TagMatch& match);
   bool add(Name& name, const NamedValue& value, const LogRecord& record, std::int64_t step);
   bool add_figure(Name& name, const NamedValue& value, const LogRecord& record, int layer, std::int64_t step);
+  void add_tokens(const TagRule& rule, double tokens, std::int64_t step);
   bool add_expert(Name& name, const NamedValue& value, int layer, int expert, std::int64_t step);
   bool add_list(Name& name, const NamedValue& value, int layer, std::int64_t step);
   std::vector<double> without_gaps(std::vector<double> loads, std::int64_t step, int layer);
@@ -216,9 +217,11 @@ class RunBuilder {
   bool last_has_both_ = false;  // the last row of a table has both losses
   int rows_with_both_ = 0;      // at most 2: of these in succession
   bool layers_as_text_ = false, layers_as_numbers_ = false;
-  std::size_t list_size_ = 0;  // number of experts in the lists
-  int highest_expert_ = -1;    // of loads that leave out experts without tokens
-  int first_expert_ = 0;       // 1: the experts are numbered from 1
+  std::optional<std::pair<std::int64_t, double>> first_tokens_;  // step and tokens so far of the first that has them
+  std::int64_t tokens_per_step_ = 0;                             // 0: not known yet
+  std::size_t list_size_ = 0;                                    // number of experts in the lists
+  int highest_expert_ = -1;                                      // of loads that leave out experts without tokens
+  int first_expert_ = 0;                                         // 1: the experts are numbered from 1
   bool has_expert_0_ = false;
   Gaps incomplete_, no_expert_;  // layers with loads of only some experts; rows that are missing
   bool has_zero_ = false;        // an expert without tokens has a row

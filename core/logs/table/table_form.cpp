@@ -140,9 +140,27 @@ bool is_any_known(const TagMap& tags, const std::vector<std::string>& spelled, b
   });
 }
 
-// `needs_step`: false if a training loss alone shows that the table is a log, of which the account asks for the step.
+using CellRows = std::vector<std::vector<std::string>>;
+
+// True if a column has whole numbers that rise by the same amount from row to row: it may be the step.
+bool has_rising_column(const CellRows& rows) {
+  constexpr std::size_t kFewestRows = 4;
+  for (std::size_t column = 0; column < rows[0].size() && rows.size() > kFewestRows; ++column) {
+    std::vector<std::int64_t> steps;
+    for (std::int64_t step = 0; steps.size() + 1 < rows.size(); steps.push_back(step)) {
+      const std::vector<std::string>& row = rows[steps.size() + 1];
+      if (column >= row.size() || !read_number(row[column], step)) break;
+      if (steps.size() > 1 && step - steps.back() != steps[1] - steps[0]) break;
+    }
+    if (steps.size() + 1 == rows.size() && steps[0] < steps[1]) return true;
+  }
+  return false;
+}
+
+// `rows`: of a table without a step, if a training loss or a column that may be the step shows that it is a log, of
+// which the account asks for the step; nullptr: a table without a step is none.
 std::optional<TableForm> form_of_header(const TagMap& tags, std::vector<std::string> names, bool named_csv,
-                                        bool needs_step = true) {
+                                        const CellRows* rows = nullptr) {
   std::vector<std::string> spelled;
   for (const std::string& name : names) spelled.push_back(spelled_alike(name));
   TableForm form;
@@ -174,7 +192,8 @@ std::optional<TableForm> form_of_header(const TagMap& tags, std::vector<std::str
       else if (!is_used)
         form.other_columns.push_back(i);
     }
-  } else if (!needs_step && form.step < 0 && form.layer < 0 && form.expert < 0 && is_any_known(tags, spelled, true)) {
+  } else if (rows && form.step < 0 && form.layer < 0 && form.expert < 0 &&
+             (is_any_known(tags, spelled, true) || has_rising_column(*rows))) {
     find_figures(tags, names, spelled, form);
   } else if (form.step >= 0 && names.size() > 1 &&
              (named_csv || names_figures || is_any_known(tags, spelled) ||
@@ -203,8 +222,6 @@ std::optional<TableForm> form_of_numbers(std::size_t cells) {
   }
   return form;
 }
-
-using CellRows = std::vector<std::vector<std::string>>;
 
 CellRows first_rows(std::string_view beginning, char delimiter) {
   CellRows first;
@@ -309,7 +326,7 @@ std::optional<TableForm> table_form(std::string_view beginning, bool named_csv, 
       form = form_of_header(tags, rows[0], named_csv);
       if (form) form->header_rows = size;
     }
-    if (!form && named_csv && !numbers) form = form_of_header(tags, rows[0], named_csv, false);
+    if (!form && named_csv && !numbers) form = form_of_header(tags, rows[0], named_csv, &rows);
     if (!form) continue;
     form->delimiter = delimiter;
     form->has_decimal_commas = delimiter == ';' && have_decimal_commas(rows);

@@ -139,9 +139,50 @@ TEST_F(Accounts, ALogWithoutAKnownStepAsksForIt) {
   } catch (const RefusedLog& refused) {
     const AccountRow tick = row(refused.account, "tick");
     EXPECT_EQ(std::pair(tick.means, tick.question), std::pair(std::string("step"), std::string("is this the step?")));
-    EXPECT_EQ(row(refused.account, "nll").question, "") << "first the step";
+    EXPECT_EQ(tick.values, 4) << "the first line has no settings";
+    EXPECT_EQ(row(refused.account, "nll").proposal().means, "ce_loss");
     EXPECT_EQ(row(refused.account, "lr").reason, "its step is not known");
   }
+}
+
+TEST_F(Accounts, WhatNamesAreLikelyToBeIsProposed) {
+  const std::string path =
+      write("run.jsonl",
+            R"({"tick":0,"nll_bits":3.5,"lr_now":0.1,"tok_seen":80,"batch_toks":80,"val_nll":4,"b0e0":0.25,"b0e1":0.75}
+{"tick":5,"nll_bits":3.4,"lr_now":0.1,"tok_seen":480,"batch_toks":80,"val_nll":4,"b0e0":0.5,"b0e1":0.5}
+{"tick":10,"nll_bits":3.3,"lr_now":0.1,"tok_seen":880,"batch_toks":80,"val_nll":4,"b0e0":0.75,"b0e1":0.25}
+)");
+  ImportOptions options;
+  try {
+    open(path);
+    FAIL() << "no name is the step";
+  } catch (const RefusedLog& refused) {
+    std::string means;
+    for (const AccountRow& row : refused.account.rows) {
+      means += row.proposal().means + ' ';
+      options.rules.push_back(row.proposal().rule());
+    }
+    EXPECT_EQ(means, "load_share tokens_of_step lr ce_loss step tokens_so_far val_loss ");
+    EXPECT_EQ(row(refused.account, "nll_bits").proposal().scale, kNatsOfBit);
+  }
+  std::erase(options.rules, "");
+  const OpenedRuns opened = open(path, options);
+  const History& run = *opened.histories.at(0);
+  EXPECT_EQ(run.info().tokens_per_step, 80);
+  EXPECT_EQ(run.frame_at(5)->tokens, 480);
+  EXPECT_EQ(run.info().n_experts, 2);
+  EXPECT_TRUE(is_missing(run.frame_at(5)->routers.at(0).padding_fraction)) << "shares have no rows";
+}
+
+TEST_F(Accounts, NamesBesideTheirValuesAreRead) {
+  const OpenedRuns opened = open(
+      write("run.jsonl",
+            R"({"step":1,"scalars":[{"tag":"loss","value":2.5},{"tag":"moe/layer_1/tokens_per_expert","value":[1,3]}]}
+{"step":2,"scalars":[{"name":"loss","value":2.25},{"tag":"moe/layer_1/tokens_per_expert","value":[2,2]}]}
+)"));
+  const History& run = *opened.histories.at(0);
+  EXPECT_EQ(run.values(Metric::ce_loss, kWholeRun, {2, 2})[0], 2.25f);
+  EXPECT_EQ(run.frame_at(1)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{1, 3}));
 }
 
 TEST_F(Accounts, TheProgramOfALogIsKnownByItsNames) {
@@ -184,7 +225,7 @@ TEST_F(Accounts, LoadsByShapeAreAssumedUntilTheUserStatesThem) {
   ASSERT_FALSE(history.markers().empty());
   EXPECT_EQ(history.markers()[0].kind, kAssumptionMarker);
 
-  options.rules.push_back(account.confirming_rules());
+  options.rules.push_back(row(account, "blk{layer}.e{expert}.frac").proposal().rule());
   const OpenedRuns confirmed = open(path, options);
   EXPECT_TRUE(confirmed.accounts.at(0).assumption().empty());
   EXPECT_EQ(row(confirmed.accounts[0], "blk{layer}.e{expert}.frac").certainty, Certainty::stated);

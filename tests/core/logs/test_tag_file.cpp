@@ -23,7 +23,7 @@ TEST(TagFiles, RulesComeBeforeThoseOfTheFile) {
   std::ofstream(file)
       << "# mine\nprogram = \"x\"\nlayer_offset = 1\n\n[[tag]]\npattern = \"blk*\"\nmeans = \"ignored\"";
   keep_tag_rules(kLoad, file);
-  keep_tag_rules(tag_rule("nll_bits", "ce_loss", 0.5), file);
+  keep_tag_rules(StatedName{"nll_bits", "ce_loss", 0.5}.rule(), file);
   const std::string text = read_file(file, 10000, "mapping file");
   EXPECT_TRUE(says(text, "# mine\nprogram = \"x\"\nlayer_offset = 1\n")) << text;
   const TagMap map = TagMap::parse(read_file(file, 10000, "mapping file"), file);
