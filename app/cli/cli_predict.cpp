@@ -7,6 +7,7 @@
 #include "app/cli/commands.h"
 #include "app/cli/printing.h"
 #include "core/cluster/published_runs.h"
+#include "core/cluster/ranks/routing_patterns.h"
 
 namespace moescope {
 namespace {
@@ -216,7 +217,9 @@ void predict_step(const Command& command, const PredictOptions& options) {
   const StepTime time = step_time(request.config, parameters);
   std::vector<LiveCost> costs;
   if (options.names_file())
-    costs = live_costs(request.config, parameters.hypothesis, request.load, live_cases(request.config), options.seed);
+    costs = live_costs(request.config, parameters.hypothesis,
+                       stretch_load(request.load, to_int(request.config.shape.n_experts), options.seed),
+                       live_cases(request.config), options.seed);
   print_report(report_of(request, parameters, time, costs), options.json);
 }
 

@@ -38,9 +38,7 @@
 namespace moescope {
 
 ExportActions::ExportActions(const Context& context, const ComparedRuns* compared)
-    : Actions(context), compared_(compared) {
-  connect(workspaces_->cluster()->stepTime(), &TimeOfAStepPanel::exportRequested, this, &ExportActions::exportTimeline);
-}
+    : Actions(context), compared_(compared) {}
 
 void ExportActions::addActionsTo(QMenu* file) {
   QMenu* menu = file->addMenu("&Export");

@@ -18,12 +18,14 @@
 #include "app/session/settings.h"
 #include "app/window/main_window.h"
 #include "app/window/menus.h"
+#include "app/workspaces/cluster_workspace.h"
 #include "app/workspaces/router_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_check.h"
 #include "core/config/config_field.h"
 #include "core/lessons/lesson.h"
 #include "core/recording/history/router_window.h"
+#include "widgets/cluster/time_of_a_step_panel.h"
 #include "widgets/microscaling/format_card.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/format_text.h"
@@ -211,6 +213,13 @@ class Collector {
         "Layer", "Layer",
         [run = selection->history()->info()](std::int64_t layer) { return std::ranges::count(run.moe_layers, layer); },
         [selection](std::int64_t layer) { selection->setLayer(to_int(layer)); });
+    ClusterWorkspace* cluster = window_->workspaces()->cluster();
+    add_place(
+        "EP", "Cluster", [cluster](std::int64_t degree) { return cluster->stepTime()->offers(to_int(degree)); },
+        [window = window_, cluster](std::int64_t degree) {
+          cluster->stepTime()->setDegree(to_int(degree));
+          goTo(window, cluster, cluster->stepTime());
+        });
     commands_.emplace_back().of_number = [window = window_](std::int64_t expert) { return experts(window, expert); };
   }
 

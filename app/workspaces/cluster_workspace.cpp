@@ -11,7 +11,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kTableHeight = 304;  // of the panel that shows all rows of its table
+constexpr int kTableHeight = 320;  // of the panel that shows all rows of its table
 
 }  // namespace
 
@@ -25,6 +25,7 @@ ClusterWorkspace::ClusterWorkspace(Selection* selection, QWidget* parent)
   addOverPanels(verdict);
   connect(imbalance, &ThisImbalancePanel::answerChanged, verdict,
           [verdict, imbalance] { verdict->setVerdict(imbalance->headline(), imbalance->about()); });
+  connect(step_time_panel_, &TimeOfAStepPanel::degreeChosen, imbalance, &ThisImbalancePanel::setDegree);
   setEssential({step_time_, layers_});
   setLeastRow(250);  // two rows fit in a window of 1024 x 700
   arrange();

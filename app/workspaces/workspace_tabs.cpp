@@ -12,6 +12,8 @@
 #include "app/workspaces/overview.h"
 #include "app/workspaces/router_workspace.h"
 #include "app/workspaces/text_workspace.h"
+#include "widgets/all_to_all/expert_placement_panel.h"
+#include "widgets/cluster/time_of_a_step_panel.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/overview/timeline_bar.h"
 
@@ -60,6 +62,13 @@ WorkspaceTabs::WorkspaceTabs(Selection* selection, FindingsWatch* findings, cons
   text_ = new TextWorkspace(selection, this);
   all_to_all_ = new AllToAllWorkspace(selection, this);
   cluster_ = new ClusterWorkspace(selection, this);
+  // All-to-all and Cluster have one EP degree and one placement.
+  ExpertPlacementPanel* placement = all_to_all_->placement();
+  TimeOfAStepPanel* step_time = cluster_->stepTime();
+  connect(placement, &ExpertPlacementPanel::degreeChosen, step_time, &TimeOfAStepPanel::setDegree);
+  connect(step_time, &TimeOfAStepPanel::degreeChosen, placement, &ExpertPlacementPanel::setDegree);
+  connect(placement, &ExpertPlacementPanel::placementShown, step_time, &TimeOfAStepPanel::setPlacement);
+  connect(step_time, &TimeOfAStepPanel::placementChosen, placement, &ExpertPlacementPanel::placementRequested);
   tabs_->setDrawBase(false);
   tabs_->setExpanding(false);
   tabs_->setFocusPolicy(Qt::TabFocus);

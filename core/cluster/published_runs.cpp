@@ -133,13 +133,14 @@ RoutingTraffic traffic_of(const Routing& topk, const ModelShape& shape, const Pl
 
 class Costs {
  public:
-  Costs(const StepConfig& config, Hypothesis hypothesis, std::span<const std::uint32_t> tokens_per_expert,
-        std::int64_t seed)
+  Costs(const StepConfig& config, Hypothesis hypothesis, std::span<const double> load_E, std::int64_t seed)
       : config_(config),
         hypothesis_(hypothesis),
         parameters_(fit_to_published(hypothesis)),
-        load_(stretch_load(tokens_per_expert, to_int(config.shape.n_experts), seed)),
-        seed_(seed) {}
+        load_(load_E.begin(), load_E.end()),
+        seed_(seed) {
+    if (load_.empty()) load_.assign(config.shape.n_experts, 1.0);
+  }
 
   LiveCost operator()(const LiveCase& c) {
     const ModelShape& shape = config_.shape;
@@ -255,10 +256,9 @@ Band throughput_band(const StepConfig& config, Hypothesis hypothesis) {
   return {at(&OpenNumber::slow), at(&OpenNumber::fast)};
 }
 
-std::vector<LiveCost> live_costs(const StepConfig& config, Hypothesis hypothesis,
-                                 std::span<const std::uint32_t> tokens_per_expert, std::span<const LiveCase> cases,
-                                 std::int64_t seed) {
-  Costs cost(config, hypothesis, tokens_per_expert, seed);
+std::vector<LiveCost> live_costs(const StepConfig& config, Hypothesis hypothesis, std::span<const double> load_E,
+                                 std::span<const LiveCase> cases, std::int64_t seed) {
+  Costs cost(config, hypothesis, load_E, seed);
   std::vector<LiveCost> costs;
   for (const LiveCase& c : cases) costs.push_back(cost(c));
   return costs;

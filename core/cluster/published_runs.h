@@ -39,9 +39,9 @@ Band throughput_band(const StepConfig& config, Hypothesis hypothesis);
 // The cost that the load of a router trained here would have for a published model on a cluster, and the effect of
 // remedies.
 //
-// The load's distribution is stretched to the model's experts (routing_patterns.h), tokens are routed by it, copies are
-// counted, and the step model computes tokens/s/GPU from them. All of this is modelled; only the imbalance of the load
-// is measured. Legend: E experts, R = EP ranks.
+// Tokens are routed by the load of the model's experts (stretch_load(), load_in_order()), copies are counted, and the
+// step model computes tokens/s/GPU from them. All of this is modelled; only the imbalance of the load is measured.
+// Legend: E experts, R = EP ranks.
 struct LiveCase {
   int ep = 32;                // expert-parallel ranks
   bool node_limited = false;  // a token uses experts of shape.limited_groups groups only
@@ -61,11 +61,10 @@ struct LiveCost {
 };
 
 // `config` holds model, hardware, recipe and run; its traffic, way and payload are replaced by those of the cases.
-// Empty `tokens_per_expert` means a perfectly balanced load. Throws std::runtime_error as step_time does, or if a
-// case's ranks do not divide the experts. A pure function; about 10 ms per case.
-std::vector<LiveCost> live_costs(const StepConfig& config, Hypothesis hypothesis,
-                                 std::span<const std::uint32_t> tokens_per_expert, std::span<const LiveCase> cases,
-                                 std::int64_t seed = 1);
+// `load_E`: u of the model's experts; empty: a perfectly balanced load. Throws std::runtime_error as step_time does, or
+// if a case's ranks do not divide the experts. A pure function; about 10 ms per case.
+std::vector<LiveCost> live_costs(const StepConfig& config, Hypothesis hypothesis, std::span<const double> load_E,
+                                 std::span<const LiveCase> cases, std::int64_t seed = 1);
 
 // Costs of a step whose MoE layers have these costs in equal parts, [layers][cases]: times are means over the layers,
 // and so are the figures of the traffic that tables show.

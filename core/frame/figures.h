@@ -161,7 +161,8 @@ inline double log_of(int count) {
 }
 inline constexpr FigurePlot kLargestIsWorst = {.worst = Worst::largest};
 inline constexpr FigurePlot kMaxVioPlot = {
-    .worst = Worst::largest, .references = {{{"chance", [](const RunInfo& info) { return chance_max_vio(info); }}}}};
+    .worst = Worst::largest,
+    .references = {{{"chance of a batch", [](const RunInfo& info) { return chance_max_vio(info); }}}}};
 inline constexpr FigurePlot kCvPlot = {.high = 0.1, .worst = Worst::largest};
 inline constexpr FigurePlot kLoadEntropyPlot = {.low = 1, .high = 1, .worst = Worst::smallest};
 inline constexpr FigurePlot kUnusedPlot = {.high = 0.01, .worst = Worst::largest};

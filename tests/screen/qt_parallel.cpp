@@ -300,17 +300,6 @@ class ParallelTest : public QObject {
     QTest::qWait(500);  // no step is read: longer than the program takes to notice new steps
     QCOMPARE(selection->history()->steps().last, 0);
   }
-
-  void placementExplainsItself() {
-    SyntheticRun run(SyntheticShape{});
-    run.append(3);
-    Selection selection;
-    selection.setHistories({run.history()});
-    ExpertPlacementPanel placement(&selection);
-    show(&placement, {500, 300});
-    QVERIFY(placement.explain().size() > 200);
-    QVERIFY(placement.csv().contains(QLatin1Char(',')));
-  }
 };
 
 SCREEN_TEST(ParallelTest)

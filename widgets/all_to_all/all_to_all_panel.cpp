@@ -18,14 +18,6 @@ namespace {
 constexpr int kBothHalves = 860;  // least width of a panel with both halves, pixels at the usual font size
 constexpr const char* kPayloads[] = {"BF16", "FP8", "MXFP8"};
 
-// Returns the width of a dispatched row: "hidden size 64"; for latent experts "latent size 32"; empty: not known.
-QString rowWidth(const History& history) {
-  const bool latent = history.settings_at_start()->value(&ModelConfig::latent_dim).value_or(0) > 0;
-  const int width = history.info().dim;
-  if (width <= 0) return {};
-  return (latent ? QString("latent size %1") : QString("hidden size %1")).arg(width);
-}
-
 }  // namespace
 
 AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
@@ -117,8 +109,7 @@ QString AllToAllPanel::status() const {
   if (!hasVolume()) return {};
   QStringList parts{QString("dispatch of layer %1").arg(selection_->layer())};
   if (deduplicated()) parts << QString("DeepEP");
-  parts << timeStatus(shown->step, true) << rowWidth(*selection_->history());
-  parts.removeAll(QString());
+  parts << timeStatus(shown->step, true);
   return parts.join(QStringLiteral(", "));
 }
 

@@ -25,9 +25,10 @@ namespace {
 constexpr double kGap = 0.12;  // between two columns, as a share of a column
 
 using Kind = PlacementChoice::Kind;
-constexpr const char* kCounted = "contiguous";     // placement of recordings that do not state theirs
-constexpr int kDegrees[] = {2, 4, 8, 16, 32, 64};  // EP degrees that a log without ranks can be shown at
-constexpr int kRanksOfNode = 8;                    // of such a log
+constexpr const char* kCounted = "contiguous";          // placement of recordings that do not state theirs
+constexpr int kDegrees[] = {2, 4, 8, 16, 32, 64, 128};  // EP degrees that a log without ranks can be shown at
+constexpr int kManyExperts = 64;                        // from which on less than a node is not shown
+constexpr int kRanksOfNode = 8;                         // of such a log
 constexpr int kReplanSteps[] = {0, 10, 50, 100, 500};
 constexpr double kBf16Bytes = 2;
 constexpr double kMinNamedGain = 0.05;  // smallest gain that is named, as a share of the mean
@@ -102,10 +103,10 @@ QRectF PlacementStrip::rectOf(const Block& block) const {
 void PlacementStrip::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const int line = fontMetrics().height();
-  const double unit = are_shares_ ? mean_ : 1;
-  paintLeftAxis(painter, axisUp(0, top_ / unit), linearTicks(0, top_ / unit, std::max(2, plot.height() / withType(40))),
-                QString("%1 by rank; experts can be dragged to another rank")
-                    .arg(are_shares_ ? "load, \u00d7 mean," : "token copies"));
+  const double most = mean_ > 0 ? top_ / mean_ : 1;
+  paintLeftAxis(
+      painter, axisUp(0, most), linearTicks(0, most, std::max(2, plot.height() / withType(40))),
+      "load of each rank / mean; the two shades only separate its experts, which can be dragged to another rank");
   painter.setPen(palette().text().color());
   const int ranks = to_int(rank_load_.size());
   const int stride = labelStride(fontMetrics().horizontalAdvance("000"), columnWidth(), ranks);
@@ -229,26 +230,25 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
   showAnswers();
   addControl(new LayerCombo(selection, this));
   degrees_row_ = new QWidget(this);
-  auto* degrees_layout = plainRow(degrees_row_, 0);
-  degrees_layout->addWidget(new QLabel("Fullest rank / mean "));
-  for (const int degree : kDegrees)
-    degrees_ << addSwitch(degrees_layout,
-                          "Fullest rank / mean with the placement chosen below, if as many ranks share the experts",
-                          [this, degree] {
-                            assumed_ranks_ = degree;
-                            strip_->markDirty();
-                          });
+  auto* degrees_layout = plainRow(degrees_row_, kSpace8);
+  degrees_ = new ViewSwitch(QStringList(to_int(std::size(kDegrees)), QString()), this);
+  degrees_->setToolTip("Fullest rank / mean with the placement chosen below, if as many ranks share the experts");
+  connect(degrees_, &ViewSwitch::clicked, this, [this](int index) { setDegree(kDegrees[index]); });
+  degrees_layout->addWidget(new QLabel("Fullest rank / mean"));
+  degrees_layout->addWidget(degrees_);
+  degrees_layout->addStretch();
   addBody(degrees_row_, 0);
   auto* row = new QWidget(this);
-  auto* layout = plainRow(row, 0);
+  auto* layout = plainRow(row, kSpace8);
+  kinds_ = new ViewSwitch(placementNames(), this);
   const QStringList tips{"Expert e on rank e R / E", "Random order, the same number of experts on each rank",
                          "By the rule of EPLB, DeepSeek's balancer for inference: the experts with the highest load "
                          "get replicas in one more slot per rank, then all experts are packed by this step's load",
                          "Your own placement: drag experts from rank to rank in the picture"};
-  for (std::size_t i = 0; i < kKinds; ++i) {
-    buttons_[i] = addSwitch(layout, tips[i], [this, i] { choose(static_cast<Kind>(i)); });
-    buttons_[i]->setText(placementNames()[i]);
-  }
+  for (int i = 0; i < tips.size(); ++i) kinds_->button(i)->setToolTip(tips[i]);
+  connect(kinds_, &ViewSwitch::clicked, this, [this](int kind) { choose(static_cast<Kind>(kind)); });
+  layout->addWidget(kinds_);
+  layout->addStretch();
   planned_ = new FlatCombo(this);
   for (const int steps : kReplanSteps)
     planned_->addItem(steps == 0 ? QString("this step's load") : QString("load of %1 steps").arg(steps), steps);
@@ -271,26 +271,23 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
   addBody(strip_);
 }
 
-QToolButton* ExpertPlacementPanel::addSwitch(QHBoxLayout* row, const QString& tip,
-                                             const std::function<void()>& chosen) {
-  auto* button = makeToggle({}, tip);
-  button->setProperty(kSwitchProperty, true);
-  button->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
-  connect(button, &QToolButton::clicked, this, chosen);
-  row->addWidget(button);
-  return button;
-}
-
 void ExpertPlacementPanel::setAsked(const QString& placement) {
   entered_placement_ = placement;
   strip_->markDirty();
+  emit placementShown(choice());
+}
+
+void ExpertPlacementPanel::setDegree(int degree) {
+  if (std::exchange(degree_, degree) == degree) return;
+  strip_->markDirty();
+  emit degreeChosen(degree);
 }
 
 QString ExpertPlacementPanel::shown() const {
   if (!entered_placement_.isEmpty()) return entered_placement_;
   const History* history = selection_->history();
   const auto counted =
-      history && frame_ ? history->settings_at(frame_->step)->value(&ParallelConfig::placement) : std::nullopt;
+      history ? history->settings_at(selection_->step())->value(&ParallelConfig::placement) : std::nullopt;
   return QString::fromStdString(counted.value_or(kCounted));
 }
 
@@ -330,14 +327,14 @@ int ExpertPlacementPanel::otherRun() const {
 }
 
 // "2.39", or "A 2.39, B 1.35" with the load of another run. Plans are made from the steps of the selected run.
-QString ExpertPlacementPanel::overloadText(const PlacementChoice& choice, const Loads& loads_E) const {
-  const auto overload = [&](const std::vector<std::uint64_t>& load) {
+QString ExpertPlacementPanel::overloadText(const PlacementChoice& choice, std::span<const std::uint64_t> load_E) const {
+  const auto overload = [&](std::span<const std::uint64_t> load) {
     return QString::number(rank_imbalance(placed(choice, frame_->step, load), load), 'f', 2);
   };
-  if (loads_E.other.empty() || choice.replan_every > 0) return overload(loads_E.shown);
+  if (other_load_.empty() || choice.replan_every > 0) return overload(load_E);
   return QString("%1 %2, %3 %4")
-      .arg(runLetter(*selection_, selection_->run()), overload(loads_E.shown), runLetter(*selection_, otherRun()),
-           overload(loads_E.other));
+      .arg(runLetter(*selection_, selection_->run()), overload(load_E), runLetter(*selection_, otherRun()),
+           overload(other_load_));
 }
 
 std::int64_t ExpertPlacementPanel::placedSince() const {
@@ -419,22 +416,25 @@ void ExpertPlacementPanel::assumeRanks(std::span<const std::uint64_t> load_E) {
   degrees_row_->setVisible(is_rank_count_assumed_);
   if (!is_rank_count_assumed_) return;
   const int n_experts = to_int(load_E.size());
-  const auto fits = [n_experts](int degree) { return n_experts % degree == 0; };
-  if (!fits(assumed_ranks_)) assumed_ranks_ = *std::ranges::find_if(kDegrees, fits);
-  for (std::size_t i = 0; i < std::size(kDegrees); ++i) {
-    degrees_[to_int(i)]->setVisible(fits(kDegrees[i]));
-    degrees_[to_int(i)]->setChecked(kDegrees[i] == assumed_ranks_);
+  int shown = -1;
+  for (int i = 0; i < to_int(std::size(kDegrees)); ++i) {
+    const bool fits = n_experts % kDegrees[i] == 0 && (n_experts < kManyExperts || kDegrees[i] >= kRanksOfNode);
+    degrees_->button(i)->setVisible(fits);
+    if (fits && (shown < 0 || kDegrees[i] <= degree_)) shown = i;
   }
+  if (shown < 0) return;
+  degrees_->setCurrent(shown);
+  assumed_ranks_ = kDegrees[shown];
 }
 
 // Names how full the fullest rank is at each degree; experts that were placed by hand have ranks at one degree only.
-void ExpertPlacementPanel::nameDegrees(const PlacementChoice& choice, const Loads& loads_E) {
-  for (std::size_t i = 0; i < std::size(kDegrees); ++i) {
+void ExpertPlacementPanel::nameDegrees(const PlacementChoice& choice, std::span<const std::uint64_t> load_E) {
+  for (int i = 0; i < to_int(std::size(kDegrees)); ++i) {
     const QScopedValueRollback<int> at_degree(assumed_ranks_, kDegrees[i]);
-    QToolButton* button = degrees_[to_int(i)];
-    const bool is_placed = !button->isHidden() && (choice.kind != Kind::by_hand || button->isChecked());
+    const bool is_placed =
+        !degrees_->button(i)->isHidden() && (choice.kind != Kind::by_hand || i == degrees_->current());
     const QString name = QString("EP %1").arg(kDegrees[i]);
-    button->setText(is_placed ? QString("%1: %2").arg(name, overloadText(choice, loads_E)) : name);
+    degrees_->setName(i, is_placed ? QString("%1: %2").arg(name, overloadText(choice, load_E)) : name);
   }
 }
 
@@ -445,7 +445,7 @@ void ExpertPlacementPanel::refill() {
   const auto loads = load();
   assumeRanks(loads);
   const auto ranks = site();
-  for (QToolButton* button : buttons_) button->setEnabled(ranks && !loads.empty());
+  kinds_->setEnabled(ranks && !loads.empty());
   note_->setText({});
   if (!hasSteps(strip_)) return;
   if (loads.empty() || !ranks) return strip_->setNotice(notInLogNotice(history->info(), "tokens per expert"));
@@ -461,27 +461,28 @@ void ExpertPlacementPanel::refill() {
     plans->item(i)->setEnabled(!plannedOf(plan, frame_->step, to_int(loads.size())).empty());
   }
   const QStringList names = placementNames();
-  const std::vector<std::uint64_t> other = otherLoad();
-  if (is_rank_count_assumed_) nameDegrees(chosen, {loads, other});
-  for (std::size_t i = 0; i < kKinds; ++i) {
+  other_load_ = otherLoad();
+  if (is_rank_count_assumed_) nameDegrees(chosen, loads);
+  kinds_->setCurrent(static_cast<int>(chosen.kind));
+  for (int i = 0; i < names.size(); ++i) {
     const auto kind = static_cast<Kind>(i);
     const bool is_chosen = kind == chosen.kind;
     const int replan_every = kind == Kind::balanced ? planned_->currentData().toInt() : 0;
     const PlacementChoice tried = is_chosen ? chosen : PlacementChoice{kind, {}, replan_every};
     overloads_[i] = rank_imbalance(placed(tried, frame_->step, loads), loads);
-    buttons_[i]->setChecked(is_chosen);
-    buttons_[i]->setText(kind == Kind::by_hand && !is_chosen
-                             ? names[i]
-                             : QString("%1: %2").arg(names[i], overloadText(tried, {loads, other})));
+    kinds_->setName(i, kind == Kind::by_hand && !is_chosen
+                           ? names[i]
+                           : QString("%1: %2").arg(names[i], overloadText(tried, loads)));
   }
   const QString cost = costOfReplicas(chosen, loads);
   note_->setText(
       is_rank_count_assumed_ && cost.isEmpty()
-          ? QString("Counted from the loads of the log's own %1 experts at an assumed EP degree; <i>Cluster</i> "
-                    "stretches them to the 256 experts of DeepSeek-V3. A log without <a "
+          ? QString("Counted from the loads of the log's %1 experts at an assumed EP degree%2. A log without <a "
                     "href='file-formats.md'>\"volume\"</a> does not say which rank sent a token, so that bytes "
                     "by link and the share saved by de-duplication are not known.")
                 .arg(loads.size())
+                .arg(assumed_ranks_ == degree_ ? QString(", that of <i>Cluster</i>")
+                                               : QString("; EP %1 of <i>Cluster</i> does not divide them").arg(degree_))
           : cost);
   note_->setVisible(!note_->text().isEmpty());
   strip_->setPlacement(placed(chosen, frame_->step, loads), loads, ranks->ranks_per_node, haveShares());
@@ -519,27 +520,19 @@ QString ExpertPlacementPanel::status() const {
 Panel::Answer ExpertPlacementPanel::answer() const {
   if (!frame_ || !strip_->notice().isEmpty() || load().empty()) return {};
   const auto shown = static_cast<std::size_t>(choice().kind), balanced = static_cast<std::size_t>(Kind::balanced);
-  const QString present_overload = QString::number(overloads_[shown], 'f', 2),
-                question = QString("Would another placement help?");
+  const QString question = "Would another placement help?", present = QString::number(overloads_[shown], 'f', 2);
+  if (shown != balanced && overloads_[balanced] + kMinNamedGain > overloads_[shown])
+    return {
+        question,
+        {QString("No: the fullest rank gets %1 \u00d7 the mean").arg(present), QString("No: %1 \u00d7").arg(present)}};
   const int replan_every = planned_->currentData().toInt();
   const QString plan = replan_every == 0 ? QString("this step's load, which a training does not know beforehand")
                                          : QString("the load of %1 steps").arg(replan_every);
-  if (shown == balanced)
-    return {question,
-            {QString("This one has copies of experts, planned from %1: the fullest rank gets %2 \u00d7 the mean")
-                 .arg(plan, present_overload),
-             QString("This one has copies of experts: the fullest rank gets %1 \u00d7 the mean").arg(present_overload),
-             QString("With copies of experts: %1 \u00d7 the mean").arg(present_overload)}};
-  if (overloads_[balanced] + kMinNamedGain > overloads_[shown])
-    return {question,
-            {QString("No: the fullest rank gets %1 \u00d7 the mean").arg(present_overload),
-             QString("No: %1 \u00d7").arg(present_overload)}};
-  const QString balanced_overload = QString::number(overloads_[balanced], 'f', 2);
-  const QString gain = QString("%1 instead of %2 \u00d7 the mean").arg(balanced_overload, present_overload);
+  const QString best = QString::number(overloads_[balanced], 'f', 2);
+  const QString multiple = (shown == balanced ? best : best + " instead of " + present) + QString(" \u00d7 the mean");
   return {question,
-          {QString("With copies of experts, planned from %1: the fullest rank gets %2").arg(plan, gain),
-           QString("With copies of experts: the fullest rank gets %1").arg(gain),
-           QString("With copies of experts: %1 instead of %2").arg(balanced_overload, present_overload)}};
+          {QString("With copies of experts, planned from %1: the fullest rank gets %2").arg(plan, multiple),
+           QString("With copies of experts: %1").arg(multiple), multiple}};
 }
 
 ValueTable ExpertPlacementPanel::table() const {

@@ -3,7 +3,6 @@
 
 #include <QComboBox>
 #include <QLabel>
-#include <QToolButton>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "core/model/moe/expert_placement.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/panel.h"
+#include "widgets/panel/view_switch.h"
 #include "widgets/plots/plot_frame.h"
 
 namespace moescope {
@@ -76,11 +76,15 @@ class ExpertPlacementPanel : public Panel {
 
   // Sets the placement that the window shows (parallel.placement); empty: the placement of the recording.
   void setAsked(const QString& placement);
+  // Sets the EP degree at which a log without ranks is shown, or the nearest one below it that divides its experts.
+  void setDegree(int degree);
   void setLive(bool live) { live_ = live; }
   QString shown() const;  // the shown placement as a setting
 
  signals:
   void placementRequested(QString placement);  // parallel.placement
+  void placementShown(PlacementChoice choice);
+  void degreeChosen(int degree);
 
  protected:
   QString status() const override;
@@ -89,13 +93,9 @@ class ExpertPlacementPanel : public Panel {
  private:
   static constexpr std::size_t kKinds = 4;
   void refill();
-  QToolButton* addSwitch(QHBoxLayout* row, const QString& tip, const std::function<void()>& chosen);
   void assumeRanks(std::span<const std::uint64_t> load_E);
-  struct Loads {
-    const std::vector<std::uint64_t>&shown, &other;  // of the selected run and of the other; other: may be empty
-  };
-  QString overloadText(const PlacementChoice& choice, const Loads& loads_E) const;
-  void nameDegrees(const PlacementChoice& choice, const Loads& loads_E);
+  QString overloadText(const PlacementChoice& choice, std::span<const std::uint64_t> load_E) const;
+  void nameDegrees(const PlacementChoice& choice, std::span<const std::uint64_t> load_E);
   int otherRun() const;  // place of the run beside the selected one; -1: none
   std::vector<std::uint64_t> otherLoad() const;
   void move(int expert, int to_rank);
@@ -113,13 +113,14 @@ class ExpertPlacementPanel : public Panel {
   PlacementStrip* strip_;
   QLabel* note_;
   QComboBox* planned_;  // load that "balanced" uses
-  std::array<QToolButton*, kKinds> buttons_{};
-  QWidget* degrees_row_;         // EP degrees of a log without ranks
-  QList<QToolButton*> degrees_;  // [kDegrees]
-  int assumed_ranks_ = 8;        // chosen degree
+  ViewSwitch* kinds_;
+  QWidget* degrees_row_;  // EP degrees of a log without ranks
+  ViewSwitch* degrees_;
+  int degree_ = 32, assumed_ranks_ = 32;  // chosen, and shown because it divides the experts
   bool is_rank_count_assumed_ = false;
   std::array<double, kKinds> overloads_{};  // fullest rank over the mean, for each kind
   std::shared_ptr<const TelemetryFrame> frame_;
+  std::vector<std::uint64_t> other_load_;  // of the other run; may be empty
   QString entered_placement_;
   bool live_ = false, tried_out_ = false;
 };

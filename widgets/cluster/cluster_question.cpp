@@ -1,9 +1,10 @@
 #include "widgets/cluster/cluster_question.h"
 
-#include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "core/cluster/ranks/routing_patterns.h"
+#include "core/model/moe/expert_placement.h"
 
 namespace moescope {
 namespace {
@@ -11,22 +12,25 @@ namespace {
 constexpr int kRanksPerNode = 8;
 constexpr std::int64_t kTokens = 65536;  // enough that sampling changes max/mean of 32 ranks by less than 1 %
 
-std::vector<std::int32_t> route(const ClusterQuestion& q, const ModelShape& shape) {
-  const int top_k = to_int(shape.top_k), n_experts = to_int(shape.n_experts);
-  if (q.routing == AskedRouting::live) {
-    if (q.live_load.empty()) throw std::runtime_error("No open run has tokens per expert");
-    return route_by_load(stretch_load(q.live_load, n_experts), kTokens, top_k, to_int(shape.n_groups));
+// Returns the placement of the run's own experts with each of them in place of `experts` of the model.
+Placement widened(const Placement& own, int experts) {
+  Placement placement{own.ranks, {0}, {}};
+  for (int e = 0; e < own.n_experts() * experts; ++e) {
+    const auto first = own.replica_rank.begin() + own.first_replica[e / experts];
+    placement.replica_rank.insert(placement.replica_rank.end(), first,
+                                  own.replica_rank.begin() + own.first_replica[e / experts + 1]);
+    placement.first_replica.push_back(to_int(placement.replica_rank.size()));
   }
-  return route_by_pattern({RoutingRule::round_robin}, kTokens, top_k, n_experts);
+  return placement;
 }
 
-Placement place(const ClusterQuestion& q, const ModelShape& shape, const std::vector<std::int32_t>& topk) {
-  const int n_experts = to_int(shape.n_experts);
-  if (q.placement == AskedPlacement::contiguous) return place_contiguous(n_experts, q.ep);
-  std::vector<std::uint64_t> load(n_experts);
-  for (const std::int32_t expert : topk) ++load[expert];
-  const int slots_per_rank = (n_experts + q.ep - 1) / q.ep + 1;  // one slot more than needed, for replicas
-  return place_balanced(load, q.ep, {slots_per_rank, std::max(1, to_int(shape.n_groups)), kRanksPerNode});
+// Places the experts of the run if possible, else those of the model, for which a placement by hand is not known.
+Placement place_experts(const ClusterQuestion& q, std::span<const std::uint64_t> load_E) {
+  const int n_experts = to_int(load_E.size()), own_experts = to_int(q.live_load.size());
+  const PlacementSite site{q.layer, q.ep, kRanksPerNode, 1};
+  if (!has_own_ranks(q, n_experts)) return place({q.placement.kind, {}}, site, n_experts, load_E);
+  const std::vector<std::uint64_t> own_load_E(q.live_load.begin(), q.live_load.end());
+  return widened(place(q.placement, site, own_experts, own_load_E), n_experts / own_experts);
 }
 
 void fill(const ClusterQuestion& q, ClusterAnswer& a) {
@@ -34,9 +38,19 @@ void fill(const ClusterQuestion& q, ClusterAnswer& a) {
   config = published_b200_config(q.mxfp8, q.all_to_all);
   config.hardware = hardware_profile(q.hardware);
   config.payload = q.payload;
-  const std::vector<std::int32_t> topk = route(q, config.shape);
+  const int n_experts = to_int(config.shape.n_experts), top_k = to_int(config.shape.top_k);
+  const bool is_live = q.routing == AskedRouting::live;
+  if (is_live && q.live_load.empty()) throw std::runtime_error("No open run has tokens per expert");
+  const std::vector<double> load = load_in_order(is_live ? q.live_load : std::vector<std::uint32_t>(), n_experts);
+  const std::vector<std::int32_t> topk = is_live
+                                             ? route_by_load(load, kTokens, top_k)
+                                             : route_by_pattern({RoutingRule::round_robin}, kTokens, top_k, n_experts);
+  std::vector<std::uint64_t> load_E;
+  for (const double u : load) load_E.push_back(std::llround(u * kTokens));
+  const Placement placement = place_experts(q, load_E);
   a.tokens = kTokens;
-  a.volume = count_volumes(topk, to_int(config.shape.top_k), place(q, config.shape, topk), kRanksPerNode);
+  a.fullest_rank = rank_imbalance(placement, load_E);
+  a.volume = count_volumes(topk, top_k, placement, kRanksPerNode);
   config.traffic = routing_traffic(a.volume, a.tokens, q.all_to_all);
   a.parameters = fit_to_published(Hypothesis::h2);
   a.time = step_time(config, a.parameters);
@@ -44,6 +58,12 @@ void fill(const ClusterQuestion& q, ClusterAnswer& a) {
 }
 
 }  // namespace
+
+bool has_own_ranks(const ClusterQuestion& question, int n_experts) {
+  const int own_experts = to_int(question.live_load.size());
+  return own_experts > 0 && n_experts % own_experts == 0 && own_experts % question.ep == 0 &&
+         placement_problem(question.placement, own_experts, question.ep).empty();
+}
 
 ClusterAnswer answer(const ClusterQuestion& question) {
   ClusterAnswer result;

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "core/cluster/published_runs.h"
+#include "core/config/placement_choice.h"
 #include "core/frame/frame.h"
 
 namespace moescope {
 
 enum class AskedRouting { forced, live };
-enum class AskedPlacement { contiguous, balanced };
 
 struct ClusterQuestion {
   std::string hardware = "b200";
@@ -21,8 +21,9 @@ struct ClusterQuestion {
   Payload payload = Payload::bf16;
   int ep = 32;
   AskedRouting routing = AskedRouting::forced;
-  AskedPlacement placement = AskedPlacement::contiguous;
+  PlacementChoice placement;
   std::vector<std::uint32_t> live_load;  // tokens_per_expert of a layer of the open run, if the routing is live
+  int layer = 0;                         // of this load
   bool operator==(const ClusterQuestion&) const = default;
 };
 
@@ -34,7 +35,12 @@ struct ClusterAnswer {
   Band band;
   VolumeFrame volume;  // volumes of `tokens` tokens of all ranks
   std::int64_t tokens = 0;
+  double fullest_rank = 0;  // its load over the mean, from the load of the experts, without the sampling of tokens
 };
+
+// True if the ranks hold the run's own experts, each in place of as many of the model's `n_experts`, as in the panel
+// Expert placement.
+bool has_own_ranks(const ClusterQuestion& question, int n_experts);
 
 // DeepSeek-V3 671B as in the published runs on 256 GPUs in nodes of eight.
 ClusterAnswer answer(const ClusterQuestion& question);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/cluster/ranks/routing_patterns.h"
 #include "core/frame/router_stats.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
@@ -12,8 +13,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kAnswerPauseMs = 6000;  // pause between two answers, each of which takes a core for a while
-constexpr int kAnsweredEp = 32;
+constexpr int kAnswerPauseMs = 6000;     // pause between two answers, each of which takes a core for a while
 constexpr std::size_t kMaxLayers = 8;    // layers of a run whose costs are computed
 constexpr double kMinNamedShare = 0.01;  // smallest share of the throughput that is named
 constexpr int kAboveTable = 76;          // height of header, answer, note and margins, pixels at the usual font size
@@ -30,7 +30,9 @@ struct TableRow {
 };
 constexpr TableRow kVariantRows[] = {
     {"this load", "experts in order, BF16 tokens"},
-    {"+ node-limited", "a token uses experts of 4 of 8 groups; what this changes in the loss is not counted"},
+    {"+ node-limited",
+     "a token uses experts of 4 of 8 groups, so that no group gets more than a quarter of the copies; what this "
+     "changes in the loss is not counted"},
     {"+ replicas",
      "experts with many tokens have replicas in one more slot per rank, and all are placed by this load, "
      "which a training does not know beforehand; memory and gradient sums are not counted"},
@@ -51,10 +53,6 @@ double changeOf(const LiveCost& cost, const LiveCost& even) {
   return shownSpeed(cost.tokens_per_second) / shownSpeed(even.tokens_per_second) - 1;
 }
 
-std::size_t answeredDegree(const std::vector<LiveCost>& even) {
-  return std::ranges::find(even, kAnsweredEp, [](const LiveCost& cost) { return cost.live_case.ep; }) - even.begin();
-}
-
 QString perCent(double share) {
   return QString::number(100 * share, 'f', 0) + QStringLiteral(" %");
 }
@@ -65,9 +63,6 @@ ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
     : Panel(selection, "Cost of this imbalance", Provenance::modelled, parent) {
   note_ = new FittedLabel(this);
   note_->setRole(QPalette::PlaceholderText);
-  const QString percent = "In percent: change against a balanced router",
-                uncounted = ". Replicas by this step's load; not counted: their memory and gradient sums";
-  note_->setTexts({percent + uncounted + ", error of MXFP8 tokens", percent + uncounted, percent});
   followFont(note_, [this] { note_->setFont(typeFont(Type::caption)); });
   addBody(note_, 0);
   notice_ = new QLabel(this);
@@ -141,7 +136,7 @@ void ThisImbalancePanel::renew() {
   question_ = question;
   computing_ = true;
   // No row has to be scrolled, and no panel moves when the rows come: header, balanced router, runs and remedies.
-  const int lines = 1 + to_int(question.size() + kVariants);
+  const int lines = 1 + to_int(question.size() + kVariants) + (question.front().layers > 1);
   setMinimumHeight(withType(kAboveTable, fontMetrics()) + lines * table_->verticalHeader()->defaultSectionSize());
   if (costs_.even.empty()) say("Computing...");
   worker_.start([this, question](std::stop_token stopped) {
@@ -158,14 +153,16 @@ ThisImbalancePanel::Costs ThisImbalancePanel::compute(const Question& question, 
   std::vector<LiveCase> plain_cases;
   for (std::size_t i = 0; i < cases.size(); i += kVariants) plain_cases.push_back(cases[i]);
   static const std::vector<LiveCost> even = live_costs(config, Hypothesis::h2, {}, plain_cases);
+  const int n_experts = to_int(config.shape.n_experts);
   Costs costs{even, {}, {}};
   for (const Asked& run : question) {
     std::vector<std::vector<LiveCost>> of_layers;
     for (const auto& load : run.by_layer) {
       if (stopped.stop_requested()) return costs;
-      of_layers.push_back(live_costs(config, Hypothesis::h2, load, costs.runs.empty() ? cases : plain_cases));
+      of_layers.push_back(
+          live_costs(config, Hypothesis::h2, load_in_order(load, n_experts), costs.runs.empty() ? cases : plain_cases));
     }
-    if (costs.runs.empty()) costs.fullest = of_layers.back()[answeredDegree(costs.even) * kVariants];
+    if (costs.runs.empty()) costs.fullest = of_layers.back();
     costs.runs.push_back(mean_costs(of_layers));
   }
   return costs;
@@ -189,7 +186,8 @@ const LiveCost& ThisImbalancePanel::cost(std::size_t run, std::size_t degree, st
 }
 
 QString ThisImbalancePanel::lostText(std::size_t run) const {
-  const std::size_t degree = answeredDegree(costs_.even);
+  const auto at_degree = std::ranges::find(costs_.even, ep_, [](const LiveCost& cost) { return cost.live_case.ep; });
+  const auto degree = static_cast<std::size_t>(at_degree - costs_.even.begin());
   const double lost = -changeOf(cost(run, degree), costs_.even[degree]);
   if (shown_[run].is_forced) return "nothing with forced balance";
   return lost < kMinNamedShare ? QString("almost nothing") : QString("about %1 of the throughput").arg(perCent(lost));
@@ -207,7 +205,7 @@ void ThisImbalancePanel::addRow(const QString& name, const char* tip, const std:
     QString share("0 %");
     if (std::abs(change) >= 0.005) share = QString(change > 0 ? "+" : "") + withMinus(perCent(change));
     QStringList forms{speed};
-    if (row > 0) forms = {QString("%1 (%2)").arg(speed, share), share};
+    if (row > 0) forms = {QString("%1 (%2)").arg(speed, share), speed};
     table_->setFigure(row, to_int(degree) + 1, forms, tipOf(*costs[degree]), costs[degree] == best);
   }
 }
@@ -222,12 +220,20 @@ void ThisImbalancePanel::fillTable() {
   };
   add("balanced router", kBalanced, [this](std::size_t degree) -> auto& { return costs_.even[degree]; });
   const bool several = shown_.size() > 1;
-  for (std::size_t run = 0; run < shown_.size(); ++run)
+  const QString letter = several ? shown_[0].letter + ' ' : QString();
+  for (std::size_t run = 0; run < shown_.size(); ++run) {
     add(several ? "load of " + shown_[run].letter : QString(kVariantRows[0].name), kVariantRows[0].tip,
         [this, run](std::size_t degree) -> auto& { return cost(run, degree); });
+    if (run == 0 && shown_[0].layers > 1)
+      add(letter + QString("all as layer %1").arg(shown_[0].fullest), "if all layers had the load of the fullest one",
+          [this](std::size_t degree) -> auto& { return costs_.fullest[degree * kVariants]; });
+  }
   for (std::size_t variant = 1; variant < kVariants; ++variant)
-    add((several ? shown_[0].letter + " " : QString()) + kVariantRows[variant].name, kVariantRows[variant].tip,
+    add(letter + kVariantRows[variant].name, kVariantRows[variant].tip,
         [this, variant](std::size_t degree) -> auto& { return cost(0, degree, variant); });
+  const QString mean = QString(layersText()).replace(0, 1, layersText()[0].toUpper());
+  note_->setTexts({mean + "; in brackets: change against a balanced router; replicas are planned from this step's load",
+                   mean + "; replicas are planned from this step's load", mean});
 }
 
 QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
@@ -242,13 +248,16 @@ QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
   return tip;
 }
 
-QStringList ThisImbalancePanel::layersText() const {
+QString ThisImbalancePanel::layersText() const {
   const Asked& run = shown_.front();
-  if (run.layers == 1) return {QString("layer %1").arg(run.fullest)};
+  if (run.layers == 1) return QString("layer %1").arg(run.fullest);
   const QString sampled = run.layers > run.by_layer.size() ? QString("%1 of ").arg(run.by_layer.size()) : QString();
-  const QString mean = QString("mean of %1%2 layers").arg(sampled).arg(run.layers);
-  const double upper_bound = -changeOf(costs_.fullest, costs_.even[answeredDegree(costs_.even)]);
-  return {mean + QString("; %1 if all had the load of layer %2").arg(perCent(upper_bound)).arg(run.fullest), mean};
+  return QString("mean of %1%2 layers").arg(sampled).arg(run.layers);
+}
+
+void ThisImbalancePanel::setDegree(int ep) {
+  ep_ = ep;
+  emit answerChanged();
 }
 
 QStringList ThisImbalancePanel::headline() const {
@@ -256,20 +265,18 @@ QStringList ThisImbalancePanel::headline() const {
   QStringList other_runs;
   for (std::size_t run = 1; run < shown_.size(); ++run) other_runs << shown_[run].letter + ' ' + lostText(run);
   const QString run = other_runs.isEmpty() ? QString("this run") : shown_.front().letter;
-  const QString cost =
-      QString("The imbalance of %1 costs %2 at EP %3 (modelled)").arg(run, lostText(0)).arg(kAnsweredEp);
+  const QString cost = QString("The imbalance of %1 costs %2 at EP %3 (modelled)").arg(run, lostText(0)).arg(ep_);
   return other_runs.isEmpty() ? QStringList{cost} : QStringList{cost + "; that of " + listed(other_runs), cost};
 }
 
 QStringList ThisImbalancePanel::about() const {
   if (costs_.even.empty()) return {};
-  const QStringList layers = layersText();
-  return {QString("%1; %2").arg(layers.front(), kCluster), layers.front(), layers.back()};
+  return {QString("%1; %2").arg(layersText(), kCluster), layersText()};
 }
 
 QString ThisImbalancePanel::status() const {
   if (costs_.even.empty()) return kCluster;
-  return QString("%1, %2, step %3").arg(kCluster, layersText().back(), formatCount(shown_.front().step));
+  return QString("%1, %2, step %3").arg(kCluster, layersText(), formatCount(shown_.front().step));
 }
 
 ValueTable ThisImbalancePanel::table() const {

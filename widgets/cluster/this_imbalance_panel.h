@@ -24,6 +24,7 @@ class ThisImbalancePanel : public Panel {
   // which cluster this is, from long to short; empty if no run with loads is open.
   QStringList headline() const;
   QStringList about() const;
+  void setDegree(int ep);  // EP degree of the headline
 
  signals:
   void answerChanged();
@@ -51,21 +52,22 @@ class ThisImbalancePanel : public Panel {
   struct Costs {
     std::vector<LiveCost> even;               // of a balanced router, one for each EP degree
     std::vector<std::vector<LiveCost>> runs;  // one for each EP degree; of the selected run kVariants
-    LiveCost fullest;  // of the selected run at kAnsweredEp, if all layers had the load of its fullest
+    std::vector<LiveCost> fullest;            // of the selected run, if all layers had the load of its fullest
   };
   static Costs compute(const Question& question, const std::stop_token& stopped);
   void show(Costs costs, const Question& question);
   void say(const QString& notice);  // shows a notice in place of the table
   const LiveCost& cost(std::size_t run, std::size_t degree, std::size_t variant = 0) const;
-  QString lostText(std::size_t run) const;  // "about 24 % of the throughput", at kAnsweredEp
+  QString lostText(std::size_t run) const;  // "about 24 % of the throughput", at ep_
   void fillTable();
   void addRow(const QString& name, const char* tip, const std::vector<const LiveCost*>& costs);
   QString tipOf(const LiveCost& cost) const;
-  QStringList layersText() const;  // "mean of 8 layers", from long to short
+  QString layersText() const;  // "mean of 8 layers"
 
   FigureTable* table_;
   FittedLabel* note_;
   QLabel* notice_;
+  int ep_ = 32;
   QTimer pause_;  // pause before the next load, since a run in training has a new load at every step
   bool computing_ = false;
   Question question_, shown_;

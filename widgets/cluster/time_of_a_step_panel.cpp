@@ -1,6 +1,7 @@
 #include "widgets/cluster/time_of_a_step_panel.h"
 
 #include <QStackedWidget>
+#include <QStandardItemModel>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -63,8 +64,7 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
   buildViews();
   followRun();
   chosen();
-  for (QComboBox* box : {view_, hardware_, recipe_, way_, payload_, ep_, placement_})
-    keepState(box->accessibleName(), box);
+  for (QComboBox* box : {view_, hardware_, recipe_, way_, payload_, ep_}) keepState(box->accessibleName(), box);
   keepState(
       "routing", [this] { return routing_is_chosen_ ? QVariant(routing_->currentIndex()) : QVariant(); },
       [this](const QVariant& state) {
@@ -85,11 +85,6 @@ void TimeOfAStepPanel::buildViews() {
     views->setCurrentIndex(view);
     update();  // repaints the answer as well
   });
-  export_ = new QAction("Save as Chrome trace...", this);
-  export_->setToolTip("Saves the layer on every rank as a trace that ui.perfetto.dev and chrome://tracing open");
-  export_->setVisible(false);
-  connect(export_, &QAction::triggered, this, &TimeOfAStepPanel::exportRequested);
-  addOption(export_);
 }
 
 void TimeOfAStepPanel::markDirty() {
@@ -121,7 +116,8 @@ void TimeOfAStepPanel::buildChoices() {
   payload_ = addChoice(row, "Token format", {"BF16 tokens", "FP8 tokens", "MXFP8 tokens"},
                        "format of the rows in the all-to-all");
   ep_ = addChoice(row, "EP degree", {"EP 8", "EP 16", "EP 32", "EP 64", "EP 128"},
-                  "expert-parallel ranks, in nodes of 8");
+                  "expert-parallel ranks, in nodes of 8; that of Expert placement as well");
+  connect(ep_, &QComboBox::currentTextChanged, this, [this] { emit degreeChosen(degree()); });
   buildRouting(row);
   addBody(fields, 0);
   // All other choices begin with their first item.
@@ -129,19 +125,33 @@ void TimeOfAStepPanel::buildChoices() {
   hardware_->setCurrentText(QString::fromStdString(usual.hardware).toUpper() + " GPUs");
   recipe_->setCurrentIndex(usual.mxfp8);
   way_->setCurrentIndex(static_cast<int>(usual.all_to_all));
-  ep_->setCurrentText(QString("EP %1").arg(usual.ep));
+  setDegree(usual.ep);
+}
+
+void TimeOfAStepPanel::setDegree(int degree) {
+  if (offers(degree)) ep_->setCurrentText(QString("EP %1").arg(degree));
+}
+
+void TimeOfAStepPanel::setPlacement(const PlacementChoice& placement) {
+  shown_placement_ = placement;
+  placement_->setCurrentIndex(static_cast<int>(placement.kind));
+  chosen();
 }
 
 void TimeOfAStepPanel::buildRouting(QLayout* row) {
   routing_ = addChoice(row, "Routing", {"forced balance", "this router"},
                        "which experts tokens choose\n"
                        "forced balance: round-robin, the baseline of the published runs\n"
-                       "this router: the load of the chosen layer and step, stretched to the model's experts");
+                       "this router: the load of the chosen layer and step, in order over the model's experts");
   connect(routing_, &QComboBox::activated, this, [this] { routing_is_chosen_ = true; });
-  placement_ = addChoice(row, "Placement", {"experts in order", "experts balanced"},
-                         "which expert is on which rank\n"
-                         "balanced: the experts with the highest load get replicas in one more slot per rank, then all "
-                         "experts are packed");
+  placement_ = addChoice(
+      row, "Placement", {"experts in order", "experts in random order", "experts balanced", "experts by hand"},
+      "which expert is on which rank, as in Expert placement\n"
+      "balanced: the experts with the highest load get replicas in one more slot per rank, then all experts are packed "
+      "by this step's load");
+  static_cast<QStandardItemModel*>(placement_->model())->item(3)->setEnabled(false);  // made by dragging experts
+  connect(placement_, &QComboBox::activated, this,
+          [this] { emit placementChosen(QString::fromStdString(placement_choice_text(question().placement))); });
 }
 
 // A run with forced balance has the routing of the published runs.
@@ -161,11 +171,13 @@ ClusterQuestion TimeOfAStepPanel::question() const {
   q.mxfp8 = recipe_->currentIndex() == 1;
   q.all_to_all = static_cast<AllToAll>(way_->currentIndex());
   q.payload = static_cast<Payload>(payload_->currentIndex());
-  q.ep = ep_->currentText().section(QLatin1Char(' '), 1).toInt();
+  q.ep = degree();
   q.routing = static_cast<AskedRouting>(routing_->currentIndex());
-  q.placement = static_cast<AskedPlacement>(placement_->currentIndex());
+  const PlacementChoice placement{static_cast<PlacementChoice::Kind>(placement_->currentIndex()), {}};
+  q.placement = placement.kind == shown_placement_.kind ? shown_placement_ : placement;
   if (q.routing != AskedRouting::live) return q;
   const auto frame = selection_->frame();
+  q.layer = selection_->layer();
   if (const RouterFrame* router = find_router(frame.get(), selection_->layer()))
     q.live_load = router->tokens_per_expert;
   return q;
@@ -213,7 +225,6 @@ void TimeOfAStepPanel::show(const ClusterAnswer& answer) {
   setProperty("busy", false);
   plot_->markDirty();
   lanes_->setAnswer(answer);
-  export_->setVisible(lanes_->hasTimeline());
   update();  // repaints the answer as well
 }
 
@@ -233,13 +244,18 @@ std::vector<BandBars::Row> TimeOfAStepPanel::barRows() const {
 QStringList TimeOfAStepPanel::noteForms() const {
   if (!answer_ || !answer_->problem.empty()) return {};
   const std::size_t run_experts = question_->live_load.size(), experts = answer_->config.shape.n_experts;
-  const QString stretched =
-      run_experts > 0 && run_experts != experts
-          ? QString(" (%1 experts stretched to %2, in random order)").arg(run_experts).arg(experts)
-          : QString();
-  const QString fullest = QString("Fullest rank %1 \u00d7 the mean")
-                              .arg(formatValue(answer_->config.traffic.expert_rows_max_over_mean, 3)) +
-                          stretched;
+  QString stretched;
+  if (run_experts > 0 && run_experts != experts && has_own_ranks(*question_, to_int(experts)))
+    stretched = QString(" as in All-to-all (each of the %1 experts for %2 of %3)")
+                    .arg(run_experts)
+                    .arg(experts / run_experts)
+                    .arg(experts);
+  else if (run_experts > 0 && run_experts != experts)
+    stretched = QString(" (%1 experts stretched to %2; EP %3 does not divide them)")
+                    .arg(run_experts)
+                    .arg(experts)
+                    .arg(question_->ep);
+  const QString fullest = QString("Fullest rank %1 \u00d7 the mean").arg(answer_->fullest_rank, 0, 'f', 2) + stretched;
   const QString network = fullest + QString("; network %1 per token").arg(formatBytes(answer_->time.network_bytes));
   const QString bytes = network + QString(", NVLink %1 (counted)").arg(formatBytes(answer_->time.nvlink_bytes));
   return {bytes + QString("; some numbers are fitted"), bytes, network, fullest};

@@ -26,9 +26,14 @@ class TimeOfAStepPanel : public Panel {
 
   LayerLanes* lanes() const { return lanes_; }
   const std::optional<ClusterAnswer>& answered() const { return answer_; }
+  int degree() const { return ep_->currentText().section(QLatin1Char(' '), 1).toInt(); }
+  bool offers(int degree) const { return ep_->findText(QString("EP %1").arg(degree)) >= 0; }
+  void setDegree(int degree);  // ignored if it is not offered
+  void setPlacement(const PlacementChoice& placement);
 
  signals:
-  void exportRequested();  // the timeline of the layer is to be saved
+  void degreeChosen(int degree);
+  void placementChosen(QString placement);  // parallel.placement
 
  protected:
   QString status() const override;
@@ -52,10 +57,10 @@ class TimeOfAStepPanel : public Panel {
 
   BandBars* plot_;
   LayerLanes* lanes_;
-  QAction* export_;
   FittedLabel* note_ = nullptr;  // nullptr while the panel is being built
   QComboBox *view_, *hardware_, *recipe_, *way_, *payload_, *ep_, *routing_, *placement_;
   bool routing_is_chosen_ = false;  // by the user
+  PlacementChoice shown_placement_;
   std::optional<ClusterQuestion> question_;
   const History* run_ = nullptr;  // of question_; only compared, never dereferenced
   std::optional<ClusterAnswer> answer_;

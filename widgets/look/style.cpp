@@ -61,7 +61,8 @@ void drawToolButton(QPainter& painter, const QStyleOption& option, const Colors&
   const bool on = option.state & (QStyle::State_On | QStyle::State_Sunken);
   const bool hovered = enabled && (option.state & QStyle::State_MouseOver);
   if (on && exclusive)
-    drawRounded(painter, option.rect, kRadiusControl, QColor(c.surface), QColor(c.hairline));
+    drawRounded(painter, option.rect, kRadiusControl, QColor(isDark(option.palette) ? c.accent_soft : c.surface),
+                QColor(c.hairline));
   else if (on)
     drawRounded(painter, option.rect, kRadiusControl,
                 QColor(has(widget, kChipProperty) ? c.neutral_soft : c.accent_soft), Qt::transparent);

@@ -27,6 +27,7 @@ ViewSwitch::ViewSwitch(const QStringList& names, QWidget* parent) : QWidget(pare
   connect(group_, &QButtonGroup::idToggled, this, [this](int index, bool on) {
     if (on) emit changed(index);
   });
+  connect(group_, &QButtonGroup::idClicked, this, &ViewSwitch::clicked);
   setCurrent(0);
 }
 

@@ -3,6 +3,8 @@
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
+#include <numbers>
+#include <ranges>
 
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
@@ -14,6 +16,7 @@ namespace {
 
 constexpr double kMarkRadius = 4.5;
 constexpr int kLineSwatch = 24, kNearCurve = 30;
+constexpr int kTagPlaces = 32;  // eight directions at four distances
 
 }  // namespace
 
@@ -98,20 +101,36 @@ void XyPlot::paintData(QPainter& painter) {
   painter.setRenderHint(QPainter::Antialiasing, false);
 }
 
-// Leaves out a text that would cover another one.
+// Puts each text at the nearest free place around its point, those of the last series first. A line leads to a text
+// that is not beside its point.
 void XyPlot::paintTags(QPainter& painter) const {
-  painter.setPen(palette().text().color());
-  std::vector<QRectF> painted;
-  const double gap = 2 * kMarkRadius * typeScale(fontMetrics()), height = fontMetrics().capHeight();
+  const double radius = kMarkRadius * typeScale(fontMetrics()), height = fontMetrics().capHeight();
+  std::vector<QRectF> taken;
   for (const Series& s : series_)
+    for (const QPointF& point : s.points)
+      if (s.mark != Mark::none)
+        taken.push_back(QRectF(-radius, -radius, 2 * radius, 2 * radius).translated(place(point)));
+  const auto is_free = [&](const QRectF& rect) {
+    return QRectF(plotRect()).contains(rect) &&
+           std::ranges::none_of(taken, [&](const QRectF& other) { return other.intersects(rect); });
+  };
+  for (const Series& s : series_ | std::views::reverse)
     for (std::size_t i = 0; i < s.tags.size(); ++i) {
-      const double width = fontMetrics().horizontalAdvance(s.tags[i]);
       const QPointF at = place(s.points[i]);
-      const bool fits = at.x() + gap + width < plotRect().right();
-      const QRectF rect(at.x() + (fits ? gap : -gap - width), at.y() - height / 2, width, height);
-      if (std::ranges::any_of(painted, [&](const QRectF& other) { return other.intersects(rect); })) continue;
-      painted.push_back(rect);
-      painter.drawText(rect.bottomLeft(), s.tags[i]);
+      const QSizeF size(fontMetrics().horizontalAdvance(s.tags[i]), height);
+      for (int direction = 0; direction < kTagPlaces; ++direction) {
+        const double angle = 2 * std::numbers::pi * (direction % 8) / 8, distance = (2 + 2 * (direction / 8)) * radius;
+        const QPointF away(std::cos(angle), std::sin(angle));
+        QRectF rect(QPointF(), size);
+        rect.moveCenter(at + away * distance + QPointF(away.x() * size.width() / 2, away.y() * height / 2));
+        if (!is_free(rect)) continue;
+        taken.push_back(rect);
+        painter.setPen(mutedText(palette()));
+        if (direction >= 8) painter.drawLine(QLineF(at + away * radius, at + away * (distance - radius / 2)));
+        painter.setPen(palette().text().color());
+        painter.drawText(rect.bottomLeft(), s.tags[i]);
+        break;
+      }
     }
 }
 

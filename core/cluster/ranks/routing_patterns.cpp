@@ -292,6 +292,19 @@ std::vector<double> stretch_load(std::span<const std::uint32_t> tokens_per_exper
   return load;
 }
 
+std::vector<double> load_in_order(std::span<const std::uint32_t> tokens_per_expert, int n_experts) {
+  std::vector<double> load(n_experts, 1.0);
+  const double tokens = std::accumulate(tokens_per_expert.begin(), tokens_per_expert.end(), 0.0);
+  const double part = static_cast<double>(tokens_per_expert.size()) / n_experts;
+  for (int i = 0; tokens > 0 && i < n_experts; ++i) {
+    double tokens_of_part = 0;
+    for (auto e = static_cast<std::size_t>(i * part); e < tokens_per_expert.size() && e < (i + 1) * part; ++e)
+      tokens_of_part += tokens_per_expert[e] * (std::min((i + 1) * part, e + 1.0) - std::max<double>(i * part, e));
+    load[i] = tokens_of_part * n_experts / tokens;
+  }
+  return load;
+}
+
 std::vector<std::int32_t> route_by_load(std::span<const double> load_E, std::int64_t tokens, int top_k, int n_groups,
                                         int limited_groups, std::int64_t seed) {
   check(load_E.size(), tokens, top_k, n_groups, limited_groups);

@@ -38,10 +38,13 @@ std::vector<std::int32_t> route_by_pattern(const RoutingPattern& pattern, std::i
 // A router of this program has 8 to 64 experts, that of a model on a cluster 256. The imbalance of its load is kept
 // (the sorted u_e = n_e / mean n). Which experts are chosen together is not kept: choices are as independent as these
 // loads allow. Returns u of `n_experts` experts with mean 1: the sorted u of `tokens_per_expert` as a quantile
-// function, read at (i
-// + 1/2) / n_experts with linear interpolation, in a random order. All are equal if nothing was counted.
+// function, read at (i + 1/2) / n_experts with linear interpolation, in a random order. All are equal if nothing was
+// counted.
 std::vector<double> stretch_load(std::span<const std::uint32_t> tokens_per_expert, int n_experts,
                                  std::int64_t seed = 1);
+// Returns u in the order of `tokens_per_expert` instead: expert i has the load of the part from i / n_experts to
+// (i + 1) / n_experts of its experts. Ranks that hold all experts in order then keep their loads.
+std::vector<double> load_in_order(std::span<const std::uint32_t> tokens_per_expert, int n_experts);
 
 // Returns [T, K] token-major with K distinct experts per token: expert e for a share K u_e / E of the tokens, at most
 // all of them (the excess of a heavier expert goes to the others). With `limited_groups` > 0 a token first draws that

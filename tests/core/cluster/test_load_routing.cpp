@@ -36,6 +36,17 @@ TEST(StretchLoad, KeepsTheDistribution) {
   EXPECT_EQ(stretch_load({}, 3), (std::vector<double>{1, 1, 1}));
 }
 
+TEST(LoadInOrder, RanksKeepTheirLoad) {
+  const std::vector<std::uint32_t> counts = {10, 400, 100, 90};
+  EXPECT_EQ(load_in_order(counts, 4), (std::vector<double>{10 / 150.0, 400 / 150.0, 100 / 150.0, 90 / 150.0}));
+  const std::vector<double> more = load_in_order(counts, 12);
+  for (int e = 0; e < 12; ++e) EXPECT_NEAR(more[e], counts[e / 3] / 150.0, 1e-12) << e;
+  const std::vector<double> fewer = load_in_order(counts, 3);  // four thirds of an expert each
+  EXPECT_NEAR(fewer[0], (10 + 400 / 3.0) / 200, 1e-12);
+  EXPECT_NEAR(fewer[1], (400 * 2 / 3.0 + 100 * 2 / 3.0) / 200, 1e-12);
+  EXPECT_EQ(load_in_order({}, 3), (std::vector<double>{1, 1, 1}));
+}
+
 TEST(RouteByLoad, MeetsTheLoadExactly) {
   const std::vector<std::uint32_t> counts = {5, 10, 20, 40, 80, 40, 20, 10};
   const std::vector<double> load = stretch_load(counts, 64);

@@ -102,7 +102,8 @@ TEST(LiveCost, EqualLoadsUnderUniformRoutingAreTheKnownDispersion) {
 
 TEST(LiveCost, ImbalanceCostsAndTheBalancerHelps) {
   const StepConfig config = published_b200_config(true, AllToAll::deep_ep);
-  const std::vector<std::uint32_t> skewed = {900, 300, 200, 150, 100, 80, 60, 10};
+  const std::vector<double> skewed =
+      stretch_load(std::vector<std::uint32_t>{900, 300, 200, 150, 100, 80, 60, 10}, to_int(config.shape.n_experts));
   const LiveCase cases[] = {{32}, {32, false, true}, {32, false, true, AllToAll::deep_ep, Payload::mxfp8}};
   const std::vector<LiveCost> uneven = live_costs(config, Hypothesis::h2, skewed, cases);
   const std::vector<LiveCost> even = live_costs(config, Hypothesis::h2, {}, cases);
