@@ -104,6 +104,7 @@ void RunSession::startOpener(std::shared_ptr<Opened> result, Work work) {
       for (const QString& path : result->paths)
         if (account.path = path.toStdString(); std::string_view(e.what()).starts_with(account.path)) break;
       account.refusal = std::string_view(e.what()).substr(account.path.size() + 2);
+      result->error = QString::fromUtf8(e.what());
     } catch (const RefusedLog& refused) {
       result->refused = refused.account;
       result->error = QString::fromUtf8(refused.what());
