@@ -152,7 +152,9 @@ void GapPlot::paintData(QPainter& painter) {
   paintMeans(painter);
   const StepRange judged{std::max(ground_.judged.first, range().first), std::min(ground_.judged.last, range().last)};
   if (!judged.empty())
-    paintNote(painter, judged, {QString("judged: %1").arg(selection_->rangeText(ground_.judged)), QString("judged")});
+    paintNote(painter, judged,
+              {QString("compared: %1 (dotted: mean gap)").arg(selection_->rangeText(ground_.judged)),
+               QString("dotted: mean gap"), QString("compared")});
   const StepRange other{std::max(ground_.other_text_from, range().first), range().last};
   if (ground_.other_text_from < 0 || other.empty()) return;
   painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));

@@ -123,7 +123,7 @@ QStringList answersOf(const LossTrend& trend) {
       QString(" (medians of %1 losses, %2 steps apart)").arg(trend.window).arg(formatCount(trend.span));
   const auto forms = [&](const QString& word, const QString& moved) {
     return QStringList{word + newest + moved + medians, word + moved + medians,
-                       word + moved + QString(" from %1 steps before").arg(formatCount(trend.span)), word + moved};
+                       word + moved + QString(" in %1 steps").arg(formatCount(trend.span)), word + moved};
   };
   switch (trend.direction) {
     case LossTrend::too_early:
@@ -142,7 +142,7 @@ QStringList answersOf(const LossTrend& trend) {
     case LossTrend::flat:
       break;
   }
-  return forms("Not measurably: ", "changed by less than " + change);
+  return forms("Not measurably: ", "less than " + change);
 }
 
 }  // namespace

@@ -172,7 +172,7 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
         return {std::string(c.gap > 0 ? "worse" : "better") + " by more than chance, perhaps too little to matter",
                 "may not matter"};
       const std::string half_width = fmt::format("{:.2g}", c.half_width);
-      return {"gaps below " + half_width + " may be chance", "chance below " + half_width};
+      return {"gaps below " + half_width + " may be chance", "chance ±" + half_width};
     }
     case Verdict::worse:
     case Verdict::better:
