@@ -382,7 +382,7 @@ class ClusterPanelsTest : public QObject {
       QCOMPARE(button(&panel, name)->text(), QString::fromUtf8(text));
     QVERIFY(!button(&panel, "EP 16")->isVisible());  // EP 16 and more do not divide 8 experts
     button(&panel, "EP 2")->click();
-    QVERIFY2(panel.caption().contains("EP 2 assumed"), qPrintable(panel.caption()));
+    QTRY_VERIFY2(panel.caption().contains("EP 2 assumed"), qPrintable(panel.caption()));
     QTRY_VERIFY2(panel.csv().contains("1,3,0,0,20"), qPrintable(panel.csv()));  // expert 3 is on rank 0 of 2
     QVERIFY2(panel.csv().contains("1,4,0,1,10"), qPrintable(panel.csv()));
   }

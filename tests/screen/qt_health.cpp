@@ -448,7 +448,7 @@ class QtHealth : public QObject {
     const QStringList lines = track.textAt({track.xOf(1000), 8});
     QCOMPARE(lines.size(), 2);
     QVERIFY2(lines[0].startsWith("step 1,000: kill 1:5 ("), qPrintable(lines[0]));
-    QVERIFY2(lines[1].startsWith("step 1,001: pin 2:2 = 1 ("), qPrintable(lines[1]));
+    QVERIFY2(lines[1].startsWith("step 1,001: bias of 2:2 = 1 ("), qPrintable(lines[1]));
     QVERIFY(track.textAt({track.xOf(300), 8}).isEmpty());
   }
 

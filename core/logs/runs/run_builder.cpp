@@ -498,8 +498,6 @@ bool RunBuilder::add_figure(Name& name, const NamedValue& value, const LogRecord
   Step& target = step_at(step);
   if (!router && !rule.step) {
     add_tokens(rule, value.numbers[0], step);
-    if (rule.means == TagMeaning::tokens_so_far && value.numbers[0] > 0)
-      target.frame.tokens = std::llround(value.numbers[0]);
     return true;
   }
   target.has_sums = target.has_sums || record.layer >= 0 || (is_of_layers && router == &RouterFrame::aux_loss);
@@ -522,6 +520,7 @@ bool RunBuilder::add_figure(Name& name, const NamedValue& value, const LogRecord
 void RunBuilder::add_tokens(const TagRule& rule, double tokens, std::int64_t step) {
   double of_step = tokens;
   if (rule.means == TagMeaning::tokens_so_far) {
+    if (tokens > 0) step_at(step).frame.tokens = std::llround(tokens);
     if (!first_tokens_) first_tokens_ = {step, tokens};
     of_step = step > first_tokens_->first ? (tokens - first_tokens_->second) / (step - first_tokens_->first) : 0;
   }
