@@ -103,9 +103,9 @@ QRectF PlacementStrip::rectOf(const Block& block) const {
 void PlacementStrip::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const int line = fontMetrics().height();
-  const double most = mean_ > 0 ? top_ / mean_ : 1;
+  const double highest_load = mean_ > 0 ? top_ / mean_ : 1;
   paintLeftAxis(
-      painter, axisUp(0, most), linearTicks(0, most, std::max(2, plot.height() / withType(40))),
+      painter, axisUp(0, highest_load), linearTicks(0, highest_load, std::max(2, plot.height() / withType(40))),
       "load of each rank / mean; the two shades only separate its experts, which can be dragged to another rank");
   painter.setPen(palette().text().color());
   const int ranks = to_int(rank_load_.size());
@@ -382,8 +382,8 @@ QString ExpertPlacementPanel::costOfReplicas(const PlacementChoice& choice,
     return expert > 0 ? QString(" (%1 in BF16)").arg(formatBytes(experts * expert)) : QString();
   };
   const int gradients = gradients_sent(placement);
-  QString text = QString("Replicas send the gradients of %1 to their ranks in each step%2")
-                     .arg(countedText(gradients, "expert"), bytes(gradients));
+  QString text = QString("The gradients of %1 are sent to other ranks in each step%2")
+                     .arg(countedText(gradients, "replica"), bytes(gradients));
   if (choice.replan_every == 0) return text + QLatin1Char('.');
   const std::int64_t planned_at = frame_->step / choice.replan_every * choice.replan_every;
   const int sent = experts_sent(placed(choice, planned_at - 1, own_load), placement);
@@ -474,16 +474,19 @@ void ExpertPlacementPanel::refill() {
                            ? names[i]
                            : QString("%1: %2").arg(names[i], overloadText(tried, loads)));
   }
-  const QString cost = costOfReplicas(chosen, loads);
-  note_->setText(
-      is_rank_count_assumed_ && cost.isEmpty()
-          ? QString("Counted from the loads of the log's %1 experts at an assumed EP degree%2. A log without <a "
-                    "href='file-formats.md'>\"volume\"</a> does not say which rank sent a token, so that bytes "
-                    "by link and the share saved by de-duplication are not known.")
-                .arg(loads.size())
-                .arg(assumed_ranks_ == degree_ ? QString(", that of <i>Cluster</i>")
-                                               : QString("; EP %1 of <i>Cluster</i> does not divide them").arg(degree_))
-          : cost);
+  QString note = costOfReplicas(chosen, loads);
+  if (is_rank_count_assumed_ && note.isEmpty()) {
+    const QString degree = assumed_ranks_ == degree_
+                               ? QString(", that of <i>Cluster</i>")
+                               : QString("; EP %1 of <i>Cluster</i> does not divide them").arg(degree_);
+    note = QString(
+               "Counted from the loads of the log's %1 experts at an assumed EP degree%2. A log without <a "
+               "href='file-formats.md'>\"volume\"</a> does not say which rank sent a token, so that bytes "
+               "by link and the share saved by de-duplication are not known.")
+               .arg(loads.size())
+               .arg(degree);
+  }
+  note_->setText(note);
   note_->setVisible(!note_->text().isEmpty());
   strip_->setPlacement(placed(chosen, frame_->step, loads), loads, ranks->ranks_per_node, haveShares());
 }

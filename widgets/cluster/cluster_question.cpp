@@ -13,12 +13,12 @@ constexpr int kRanksPerNode = 8;
 constexpr std::int64_t kTokens = 65536;  // enough that sampling changes max/mean of 32 ranks by less than 1 %
 
 // Returns the placement of the run's own experts with each of them in place of `experts` of the model.
-Placement widened(const Placement& own, int experts) {
-  Placement placement{own.ranks, {0}, {}};
-  for (int e = 0; e < own.n_experts() * experts; ++e) {
-    const auto first = own.replica_rank.begin() + own.first_replica[e / experts];
+Placement widened(const Placement& run_placement, int experts) {
+  Placement placement{run_placement.ranks, {0}, {}};
+  for (int e = 0; e < run_placement.n_experts() * experts; ++e) {
+    const auto first = run_placement.replica_rank.begin() + run_placement.first_replica[e / experts];
     placement.replica_rank.insert(placement.replica_rank.end(), first,
-                                  own.replica_rank.begin() + own.first_replica[e / experts + 1]);
+                                  run_placement.replica_rank.begin() + run_placement.first_replica[e / experts + 1]);
     placement.first_replica.push_back(to_int(placement.replica_rank.size()));
   }
   return placement;

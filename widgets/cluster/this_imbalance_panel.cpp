@@ -244,7 +244,7 @@ QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
                          formatValue(cost.traffic.expert_rows_max_over_mean, 3),
                          formatValue(cost.traffic.copies_per_token, 3), formatValue(cost.traffic.network, 3));
   if (cost.gradients_sent > 0)
-    tip += QString("\nnot included: replicas send the gradients of %1 experts in each layer").arg(cost.gradients_sent);
+    tip += QString("\nnot included: the gradients of %1 replicas are sent in each layer").arg(cost.gradients_sent);
   return tip;
 }
 

@@ -105,14 +105,14 @@ void XyPlot::paintData(QPainter& painter) {
 // that is not beside its point.
 void XyPlot::paintTags(QPainter& painter) const {
   const double radius = kMarkRadius * typeScale(fontMetrics()), height = fontMetrics().capHeight();
-  std::vector<QRectF> taken;
+  std::vector<QRectF> occupied_rects;
   for (const Series& s : series_)
     for (const QPointF& point : s.points)
       if (s.mark != Mark::none)
-        taken.push_back(QRectF(-radius, -radius, 2 * radius, 2 * radius).translated(place(point)));
+        occupied_rects.push_back(QRectF(-radius, -radius, 2 * radius, 2 * radius).translated(place(point)));
   const auto is_free = [&](const QRectF& rect) {
     return QRectF(plotRect()).contains(rect) &&
-           std::ranges::none_of(taken, [&](const QRectF& other) { return other.intersects(rect); });
+           std::ranges::none_of(occupied_rects, [&](const QRectF& other) { return other.intersects(rect); });
   };
   for (const Series& s : series_ | std::views::reverse)
     for (std::size_t i = 0; i < s.tags.size(); ++i) {
@@ -124,7 +124,7 @@ void XyPlot::paintTags(QPainter& painter) const {
         QRectF rect(QPointF(), size);
         rect.moveCenter(at + away * distance + QPointF(away.x() * size.width() / 2, away.y() * height / 2));
         if (!is_free(rect)) continue;
-        taken.push_back(rect);
+        occupied_rects.push_back(rect);
         painter.setPen(mutedText(palette()));
         if (direction >= 8) painter.drawLine(QLineF(at + away * radius, at + away * (distance - radius / 2)));
         painter.setPen(palette().text().color());
