@@ -61,13 +61,17 @@ QString summaryText(const ImportAccount& account) {
   const auto names = [&](auto is_counted) {
     std::int64_t count = 0;
     for (const AccountRow& row : account.rows) count += is_counted(row) ? row.names : 0;
-    return groupedText(count);
+    return count;
   };
-  return QString("Names: %1 read, of which %2 by the shape of their values; %3 left out, of which %4 are not known")
-      .arg(names([](const AccountRow& row) { return row.is_shown; }),
-           names([](const AccountRow& row) { return row.is_assumed(); }),
-           names([](const AccountRow& row) { return !row.is_shown; }),
-           names([](const AccountRow& row) { return !row.is_shown && row.certainty == Certainty::unknown; }));
+  const auto part = [](const char* text, std::int64_t count) {
+    return count > 0 ? QString(text).arg(groupedText(count)) : QString();
+  };
+  return "Names: " + groupedText(names([](const AccountRow& row) { return row.is_shown; })) + " read" +
+         part(", %1 of them by the shape of their values",
+              names([](const AccountRow& row) { return row.is_assumed(); })) +
+         part("; %1 left out", names([](const AccountRow& row) { return !row.is_shown; })) +
+         part(", %1 of them not known",
+              names([](const AccountRow& row) { return !row.is_shown && row.certainty == Certainty::unknown; }));
 }
 
 }  // namespace
@@ -168,6 +172,8 @@ QWidget* AccountWindow::makeEditor() {
   buttons->addWidget(keep_button, 1, 0);
   buttons->addWidget(for_all, 1, 1);
   column->addLayout(buttons);
+  // Return in a field applies; Qt would press the button that comes next in the order of focus.
+  for (QPushButton* button : box->findChildren<QPushButton*>()) button->setAutoDefault(button == apply_);
   connect(apply_, &QPushButton::clicked, this, [this] { emit stated(withStaged()); });
   connect(leave_out_, &QPushButton::clicked, editor_, &MeaningEditor::leaveOut);
   connect(keep_button, &QPushButton::clicked, this, [this] { keep(false); });
@@ -243,7 +249,8 @@ bool AccountWindow::hasNewNumber() const {
 
 void AccountWindow::enableButtons() {
   apply_->setEnabled(pending() > 0 || hasNewNumber());
-  apply_->setText(pending() > 1 ? QString("Apply %1 names").arg(pending()) : QString("Apply"));
+  const int changes = pending() + (hasNewNumber() ? 1 : 0);
+  apply_->setText(changes > 1 ? QString("Apply %1 changes").arg(changes) : QString("Apply"));
   leave_out_->setEnabled(!editor_->isEmpty());
 }
 

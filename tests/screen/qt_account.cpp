@@ -82,7 +82,7 @@ class AccountTest : public QObject {
     QCOMPARE(table->currentItem(), load);  // the first question is chosen
     QVERIFY(account->findChild<ExpertLoadPanel*>()->isVisible());
     auto* apply = account->findChild<QPushButton*>("apply_meaning");
-    QCOMPARE(apply->text(), QString("Apply 2 names"));  // what is proposed
+    QCOMPARE(apply->text(), QString("Apply 2 changes"));  // what is proposed
     QTreeWidgetItem* loss = rowOf(table, "nll_bits");
     QVERIFY(loss);
     QCOMPARE(loss->text(4), QString("Training loss"));
@@ -181,8 +181,11 @@ class AccountTest : public QObject {
     QCOMPARE(rowOf(table, "tick")->text(4), QString("Number of the step"));
     QCOMPARE(rowOf(table, "tick")->text(2), QString("60"));  // the first line is counted
     QCOMPARE(rowOf(table, "blk{layer}.e{expert}.frac")->text(5), QString("shares of a step"));
-    QCOMPARE(account->findChild<QPushButton*>("apply_meaning")->text(), QString("Apply 3 names"));
-    click(account, "apply_meaning");  // the user agreed to close the training
+    QCOMPARE(account->findChild<QPushButton*>("apply_meaning")->text(), QString("Apply 3 changes"));
+    auto* top_k = account->findChild<QSpinBox*>("stated_top_k");
+    top_k->setValue(2);
+    QCOMPARE(account->findChild<QPushButton*>("apply_meaning")->text(), QString("Apply 4 changes"));
+    QTest::keyClick(top_k, Qt::Key_Return);  // applies; the user agreed to close the training
     QTRY_VERIFY_WITH_TIMEOUT(w.window.session()->showsLog(), kWaitMs);
     QVERIFY(w.window.session()->skipped().empty());
     QVERIFY(account->findChild<ExpertLoadPanel*>()->isVisible());
@@ -216,7 +219,7 @@ class AccountTest : public QObject {
     QCOMPARE(meaning->currentText(), "as read: " + rowOf(table, "margin")->text(4));
     QVERIFY(!apply->isEnabled());
     table->setCurrentItem(rowOf(table, "gap"));
-    QCOMPARE(meaning->currentText(), QString("not used"));
+    QCOMPARE(meaning->currentText(), QString("Left out"));
     meaning->setCurrentText("MaxVio");
     click(account, "apply_meaning");
     const auto has_vio = [&](std::size_t run) {
