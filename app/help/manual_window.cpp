@@ -9,6 +9,7 @@
 #include <QListWidget>
 #include <QPushButton>
 #include <QRegularExpression>
+#include <QScrollBar>
 #include <QTextBlock>
 #include <QTextBrowser>
 #include <QTextList>
@@ -24,7 +25,8 @@ namespace moescope {
 namespace {
 
 constexpr int kTitleRole = Qt::UserRole + 1;
-constexpr int kSearchMs = 300;  // pause in typing after which the page is laid out with the hits
+constexpr int kSearchMs = 300;             // pause in typing after which the page is laid out with the hits
+constexpr qsizetype kTitleWeight = 1'000;  // places in a page that words in its title are worth
 constexpr int kManualWidth = 1040, kManualHeight = 720, kPagesWidth = 224;
 
 // Makes pictures as wide as the text.
@@ -128,10 +130,9 @@ ManualWindow::ManualWindow(QWidget* parent)
   pause_.setSingleShot(true);
   pause_.setInterval(kSearchMs);
   connect(&pause_, &QTimer::timeout, this, [this] {
-    listHits();
-    QTextCursor begin = text_->textCursor();
-    begin.setPosition(begin.selectionStart());
-    text_->setTextCursor(begin);
+    const QString best = listHits();
+    if (!best.isEmpty() && best != text_->source().toLocalFile()) showPage(QUrl::fromLocalFile(best));
+    text_->moveCursor(QTextCursor::Start);
     search();
   });
   const QSize wanted_size(withType(kManualWidth, fontMetrics()), withType(kManualHeight, fontMetrics()));
@@ -163,16 +164,24 @@ void ManualWindow::markPage(const QUrl& source) {
     if (pages_->item(row)->data(Qt::UserRole).toString() == source.toLocalFile()) pages_->setCurrentRow(row);
 }
 
-// Lists the pages that have the words, with the number of places.
-void ManualWindow::listHits() {
+// Lists the pages that have the words, with the number of places. Returns the path of the page that is most about them:
+// one with the words in its title, else the one with the most places.
+QString ManualWindow::listHits() {
   const QString words = query_->text().trimmed();
+  QString best;
+  qsizetype most = 0;
   for (int row = 0; row < pages_->count(); ++row) {
     QListWidgetItem* item = pages_->item(row);
     const QString title = item->data(kTitleRole).toString();
     const qsizetype hits = words.isEmpty() ? 0 : hitsIn(item->data(Qt::UserRole).toString(), words);
     item->setText(hits > 0 ? QString("%1 (%2)").arg(title).arg(hits) : title);
     item->setHidden(!words.isEmpty() && hits == 0);
+    const qsizetype weight = hits > 0 && title.contains(words, Qt::CaseInsensitive) ? hits + kTitleWeight : hits;
+    if (weight <= most) continue;
+    most = weight;
+    best = item->data(Qt::UserRole).toString();
   }
+  return best;
 }
 
 void ManualWindow::search() {
@@ -187,6 +196,9 @@ void ManualWindow::search() {
     found = text_->find(words);
   }
   missing_->setVisible(!found);
+  QScrollBar* bar = text_->verticalScrollBar();  // the words come to the upper third of the view
+  if (found && !words.isEmpty())
+    bar->setValue(bar->value() + text_->cursorRect().top() - text_->viewport()->height() / 3);
 }
 
 void openManualPage(QWidget* parent, const QString& path) {

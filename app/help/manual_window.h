@@ -25,7 +25,7 @@ class ManualWindow : public QDialog {
   void markPage(const QUrl& source);  // in the list
   void search();                      // selects the next place of the words, in this page or in the next that has them
 
-  void listHits();
+  QString listHits();
 
   QTimer pause_;
   QListWidget* pages_;
