@@ -158,8 +158,8 @@ class PanelSourcesTest : public QObject {
     log.source = "/data/run.jsonl";
     log.moe_layers = {1};
     QCOMPARE(notInLogNotice(log, "quantization statistics"),
-             QString("Not in run.jsonl: quantization statistics\nKey \"quants\" of JSON lines, or TransformerEngine's "
-                     "debug statistics"));
+             QString("Not in run.jsonl: quantization statistics\nCall log_blocks() of moescope_log.py in the training, or "
+                     "log TransformerEngine's debug statistics"));
     QCOMPARE(notInLogNotice(log, "margins of flipped choices"),
              QString("Not in run.jsonl: margins of flipped choices"));
     log.config_toml = "name = \"A\"\n";  // trained here

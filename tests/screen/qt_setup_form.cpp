@@ -322,7 +322,7 @@ class SetupFormTest : public QObject {
     QVERIFY(speeds.listText({nano}).endsWith(" (modelled)"));
     speeds.note({nano}, 0.3);
     QVERIFY2(speeds.listText({nano, nano}).startsWith("2 runs, 0.6"), qPrintable(speeds.listText({nano, nano})));
-    QVERIFY(speeds.listText({nano, nano}).endsWith("1,000 steps in about 10 min"));
+    QVERIFY(speeds.listText({nano, nano}).endsWith("1,000 steps in about 10 min on this machine"));
     QVERIFY(speeds.costText({nano, nano}).contains("2 runs on the same batches"));
   }
 
