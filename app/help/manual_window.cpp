@@ -169,7 +169,7 @@ void ManualWindow::markPage(const QUrl& source) {
 QString ManualWindow::listHits() {
   const QString words = query_->text().trimmed();
   QString best;
-  qsizetype most = 0;
+  qsizetype best_weight = 0;
   for (int row = 0; row < pages_->count(); ++row) {
     QListWidgetItem* item = pages_->item(row);
     const QString title = item->data(kTitleRole).toString();
@@ -177,8 +177,8 @@ QString ManualWindow::listHits() {
     item->setText(hits > 0 ? QString("%1 (%2)").arg(title).arg(hits) : title);
     item->setHidden(!words.isEmpty() && hits == 0);
     const qsizetype weight = hits > 0 && title.contains(words, Qt::CaseInsensitive) ? hits + kTitleWeight : hits;
-    if (weight <= most) continue;
-    most = weight;
+    if (weight <= best_weight) continue;
+    best_weight = weight;
     best = item->data(Qt::UserRole).toString();
   }
   return best;
