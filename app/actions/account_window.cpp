@@ -211,7 +211,8 @@ void AccountWindow::showAccounts(std::vector<ImportAccount> accounts, const Stat
     logs_->addItem(QFileInfo(QString::fromStdString(of_log.path)).fileName());
   logs_->setVisible(accounts_.size() > 1);
   logs_->setCurrentIndex(std::max(0, chosen));
-  showAccount(unchanged ? editor_->name() : std::string());
+  const bool keeps_numbers = unchanged && hasNewNumber();  // that were not applied before the window was closed
+  showAccount(unchanged ? editor_->name() : std::string(), keeps_numbers);
 }
 
 // The preview shows the selected run, which is that of the selected log.
@@ -219,14 +220,16 @@ void AccountWindow::followSelection() {
   if (accounts_.size() == selection_->histories().size()) logs_->setCurrentIndex(selection_->run());
 }
 
-void AccountWindow::showAccount(const std::string& name) {
+void AccountWindow::showAccount(const std::string& name, bool keeps_numbers) {
   const ImportAccount* shown = account();
   if (!shown) return;
   logs_->setToolTip(QString::fromStdString(shown->path));
   const RoutedShape shape = stated_[shown->path].shape;
-  layers_->setValue(shape.layers);
-  experts_->setValue(shape.experts);
-  top_k_->setValue(shape.top_k);
+  if (!keeps_numbers) {
+    layers_->setValue(shape.layers);
+    experts_->setValue(shape.experts);
+    top_k_->setValue(shape.top_k);
+  }
   if (accounts_.size() == selection_->histories().size()) selection_->setRun(logs_->currentIndex());
   summary_->setText(summaryText(*shown));
   // A log from which no run could be read leaves another run open.

@@ -351,7 +351,11 @@ QString HealthBanner::advice() const {
                    QStringLiteral(" %1 ").arg(QString::fromStdString(field.key)));
     return withSettingLabels(text);
   };
-  QString html = QStringLiteral("<p>%1</p>").arg(labelled(QString::fromStdString(health_.help)).toHtmlEscaped());
+  const auto paragraph = [this](int run, const QString& text) {
+    const QString letter = selection_->histories().size() > 1 ? runLabel(*selection_, run) + ": " : QString();
+    return QStringLiteral("<p>%1</p>").arg((letter + text).toHtmlEscaped());
+  };
+  QString html = paragraph(selection_->run(), labelled(QString::fromStdString(health_.help)));
   if (!health_.remedies.empty()) html += QStringLiteral("<ul>");
   for (const Remedy& remedy : health_.remedies)
     html +=
@@ -359,15 +363,13 @@ QString HealthBanner::advice() const {
             .arg(labelled(QStringLiteral(" %1 ").arg(QString::fromStdString(remedy.name))).trimmed().toHtmlEscaped(),
                  QString::fromStdString(remedy.text).toHtmlEscaped());
   if (!health_.remedies.empty()) html += QStringLiteral("</ul>");
+  if (!health_.balance.empty()) html += paragraph(selection_->run(), QString::fromStdString(health_.balance.front()));
   for (int run = 0; run < std::ssize(selection_->histories()); ++run)  // evidence that such a setting helps
     if (const Health* health = watch_->health(run); !health_.remedies.empty() && health &&
                                                     health->router >= HealthVerdict::healthy &&
                                                     health->router < health_.router && !health->balance.empty())
-      html += QString("<p>%1: %2. %3</p>")
-                  .arg(runLabel(*selection_, run).toHtmlEscaped(), health_verdict_name(health->router),
-                       QString::fromStdString(health->balance.front()).toHtmlEscaped());
-  if (!health_.balance.empty())
-    html += QStringLiteral("<p>%1</p>").arg(QString::fromStdString(health_.balance.front()).toHtmlEscaped());
+      html += paragraph(run, QString("%1. %2").arg(health_verdict_name(health->router),
+                                                   QString::fromStdString(health->balance.front())));
   for (const Finding& finding : watch_->findings())
     if (finding.run == shown_->info().run && finding_id(finding) == health_.finding)
       html += QStringLiteral("<p><b>%1.</b> %2</p>")
