@@ -97,8 +97,11 @@ void CaptureActions::openFirst() {
   if (!frame) return;
   const bool captures = capturesNewest();
   const auto judged = operandOfVerdict(*selection_);
-  // The first operand follows the verdict until the user selects another one.
-  if (captures && judged && of_verdict_ == selection_->tensor() && operandVerdict(*selection_).sign != Sign::good)
+  // The first operand follows the verdict until the user selects another one; while a run trains, only until the
+  // verdict is certain, since the worst operand changes with every step.
+  const Sign sign = operandVerdict(*selection_).sign;
+  if (selection_->following() && judged && of_verdict_ == selection_->tensor() &&
+      (sign == Sign::unsure || (sign == Sign::attention && !captures)))
     selection_->setTensor(*(of_verdict_ = judged));
   if (!tensor_lab_->tensorName().isEmpty()) return followSelection(frame->step);
   const bool is_log = history->info().config_toml.empty();

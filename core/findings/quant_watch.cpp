@@ -1,6 +1,7 @@
 #include "core/findings/quant_watch.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace moescope {
 
@@ -43,7 +44,13 @@ void QuantWatch::frame(const TelemetryFrame& frame) {
 }
 
 void QuantWatch::findings(std::vector<Finding>& out) const {
-  for (const auto& [group, fault] : faults_) {
+  // Of one kind, the worst fault comes first, as in the verdict of Microscaling.
+  std::vector<std::pair<Group, QuantFault>> sorted_faults(faults_.begin(), faults_.end());
+  std::ranges::stable_sort(sorted_faults, {}, [](const auto& fault) {
+    const FindingKind kind = std::get<FindingKind>(fault.first);
+    return std::pair(kind, kind == FindingKind::low_sqnr ? fault.second.value : -fault.second.value);
+  });
+  for (const auto& [group, fault] : sorted_faults) {
     if (fault.frames < kLastingFrames) continue;
     Finding& finding = out.emplace_back(finding_of(std::get<FindingKind>(group), run_, {fault.first_step, step_}));
     if (finding.kind == FindingKind::clipping && fault.value < kManyClippedBlocks) finding.severity = Severity::note;

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "app/workspaces/microscaling_workspace.h"
 #include "tests/support/drawn_texts.h"
 #include "tests/support/screen_test.h"
 #include "tests/support/shown_panel.h"
@@ -12,6 +13,9 @@
 #include "widgets/microscaling/block_scales_panel.h"
 #include "widgets/microscaling/operand_costs_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
+#include "widgets/microscaling/tensor_lab.h"
+#include "widgets/panel/tensor_text.h"
+#include "widgets/panel/verdict_line.h"
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/plots/time_heat_map.h"
 
@@ -94,6 +98,25 @@ class QuantizationTest : public QObject {
     QVERIFY2(answer.contains(name), qPrintable(answer + name));
     Selection none;
     QVERIFY(QuantizationErrorPanel(&none).answerText().isEmpty());
+  }
+
+  // The line above the panels names the operand that loses the largest share to zero, whichever is selected, and its
+  // link selects that operand.
+  void theVerdictLeadsToTheOperandThatItNames() {
+    MicroscalingWorkspace page(selection_.get());
+    run_->append(120);
+    selection_->setHistories({run_->history()});
+    VerdictLine* line = page.tensorLab()->verdict();
+    const auto frame = selection_->quantFrame();
+    const float largest_share = std::ranges::max(frame->quants, {}, &QuantFrame::underflow).underflow;
+    for (const QuantFrame& selected : frame->quants) {
+      selection_->setTensor(selected);
+      emit line->linkActivated();
+      const OperandPlace& linked = selection_->tensor();
+      QVERIFY2(line->text().contains(placeName(linked) + " loses 8.00 % of its values to zero; "),
+               qPrintable(line->text()));
+      QCOMPARE(findTensor(frame.get(), linked)->underflow, largest_share);
+    }
   }
 
   // The names above the cells have one size of type in each line, for every width; all are long or all are short.

@@ -1,6 +1,7 @@
 #include "widgets/microscaling/tensor_verdict.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 #include <ranges>
@@ -103,11 +104,9 @@ QStringList verdictOfAll(const TensorScan& scan, const OperandFormat& format) {
   double to_zero = 0;
   for (const TensorEntry* entry : scan.known) to_zero = std::max(to_zero, entry->underflow_share);
   const QString lowest = sqnrOrMore(leastSqnr(scan.known, 0));
-  const QString subject = scan.known.size() == 1
-                              ? QString("The tensor keeps %1 in %2")
-                              : QString("All %3 tensors keep %1 in %2")
-                                    .arg(QStringLiteral("%1"), QStringLiteral("%2"), formatCount(scan.known.size()));
-  const QString brief = subject.arg(lowest, verdictFormat(format));
+  const QString subject = scan.known.size() == 1 ? QString("The tensor keeps")
+                                                 : QString("All %1 tensors keep").arg(formatCount(scan.known.size()));
+  const QString brief = QString("%1 %2 in %3").arg(subject, lowest, verdictFormat(format));
   return {QString("%1 and lose at most %2 of their values to zero").arg(brief, formatPercent(to_zero)), brief};
 }
 
@@ -139,48 +138,35 @@ VerdictLine::Judgement tensorVerdict(const TensorListModel& tensors, const Opera
   if (scan.known.empty()) return {};
   VerdictLine::Judgement verdict{
       .sign = scan.sign, .word = verdictWordOf(scan.sign), .link = {}, .sentence = {}, .about = {}};
+  const QString measured =
+      QString("%1 of %2 tensors measured").arg(formatCount(scan.known.size()), formatCount(scan.usable));
   if (scan.flagged > 0) {
     verdict.link = tensors.shortName(to_int(scan.known.front() - tensors.entries().data()));
     verdict.sentence = verdictOfWorst(scan, format);
-  } else if (scan.sign == Sign::good) {
-    verdict.sentence = verdictOfAll(scan, format);
   } else {
-    verdict.sentence
-        << QString("%1 of %2 tensors measured").arg(formatCount(scan.known.size()), formatCount(scan.usable));
+    verdict.sentence = scan.sign == Sign::good ? verdictOfAll(scan, format) : QStringList{measured};
   }
   QString about = operandFormatLabel(format);
-  if (scan.flagged > 0 && scan.known.size() < scan.usable)
-    about = QString("%1 of %2 tensors measured").arg(formatCount(scan.known.size()), formatCount(scan.usable)) +
-            QStringLiteral(", ") + about;
+  if (scan.flagged > 0 && scan.known.size() < scan.usable) about.prepend(measured + QStringLiteral(", "));
   verdict.about << about << operandFormatLabel(format) << verdictFormat(format);
   return verdict;
 }
 
 namespace {
 
-constexpr double kNearlyWorst = 0.9;  // share of the largest loss from which the selected operand is the answer
-
-// Returns the loss of an operand relative to the limits: above 1 it needs attention.
-double operandExcess(const QuantFrame& quant) {
-  if (!quant.format.element || std::isnan(quant.sqnr_db)) return 0;
+// Returns by how much an operand is beyond the limits: the share flushed to zero, the loss of SQNR in dB, the share of
+// clipped blocks; 0 within a limit. The worst operand has the largest of these in this order.
+std::array<double, 3> lossBeyondLimits(const QuantFrame& quant) {
+  if (!quant.format.element || std::isnan(quant.sqnr_db)) return {};
+  const double lost_db = bell_sqnr_db(quant.format) - quant.sqnr_db;
   const bool clips = quant.format.scale == QuantScale::power_of_two && quant.clipped_blocks > kManyClippedBlocks &&
                      quant.sqnr_db < bell_sqnr_db_by_rceil(quant.format) - kMinClippingCostDb;
-  return std::max({clips ? 1.01 : 0.0, (bell_sqnr_db(quant.format) - quant.sqnr_db) / kMaxSqnrLoss,
-                   quant.underflow / underflow_limit(quant.format)});
+  return {quant.underflow > underflow_limit(quant.format) ? quant.underflow : 0.0,
+          lost_db > kMaxSqnrLoss ? lost_db : 0.0, clips ? quant.clipped_blocks : 0.0};
 }
 
-// "keeps 28.1 dB and loses 11.2 % of its values to zero; bell-shaped data in MXFP8 keep 31.5 dB and lose 0.1 %"
-QStringList lossOfOperand(const QuantFrame& quant) {
-  const QString loss = QString("keeps %1 and loses %2 of its values to zero")
-                           .arg(verdictDecibels(quant.sqnr_db), formatPercent(quant.underflow));
-  const QString bell =
-      QString("; bell-shaped data in %1 keep %2 and lose %3")
-          .arg(formatLabel(quant.format).section(u' ', 0, 0), verdictDecibels(bell_sqnr_db(quant.format)),
-               formatPercent(bell_underflow(quant.format)));
-  const QString clipped = quant.clipped_blocks > kManyClippedBlocks
-                              ? QString("; %1 of its blocks are clipped").arg(formatPercent(quant.clipped_blocks))
-                              : QString();
-  return {loss + clipped + bell, loss + clipped, loss};
+bool needsAttention(const QuantFrame& quant) {
+  return lossBeyondLimits(quant) != std::array<double, 3>{};
 }
 
 const QuantFrame* lowestSqnr(const TelemetryFrame& frame) {
@@ -200,13 +186,28 @@ QStringList figuresOfOperands(const TelemetryFrame& frame) {
   return {QString("%1; at most %2 flushed to zero").arg(placed, formatPercent(to_zero)), placed, lowest};
 }
 
-// Returns the operand that needs attention most; nullptr if none does. The selected operand stays the answer while it
-// loses nearly as much, so that the answer does not change with every step of a training.
-const QuantFrame* worstOf(const TelemetryFrame& frame, const Selection& selection) {
-  const QuantFrame& worst = *std::ranges::max_element(frame.quants, {}, operandExcess);
-  if (operandExcess(worst) <= 1) return nullptr;
-  const QuantFrame* selected = findTensor(&frame, selection.tensor());
-  return selected && operandExcess(*selected) > std::max(1.0, kNearlyWorst * operandExcess(worst)) ? selected : &worst;
+// "loses 11.2 % of its values to zero; bell-shaped data in MXFP8 lose 0.1 %; lowest SQNR 28.1 dB, in layer 3, ..."
+QStringList lossOfOperand(const QuantFrame& quant, const TelemetryFrame& frame) {
+  const auto [to_zero, lost_db, clipped] = lossBeyondLimits(quant);
+  const QuantFrame& lowest = *lowestSqnr(frame);
+  QString loss = QString("keeps %1").arg(verdictDecibels(quant.sqnr_db));
+  QString bell = QString("keep %1").arg(verdictDecibels(bell_sqnr_db(quant.format)));
+  if (to_zero > 0) {
+    loss = QString("loses %1 of its values to zero").arg(formatPercent(to_zero));
+    bell = QString("lose %1").arg(formatPercent(bell_underflow(quant.format)));
+  } else if (!(lost_db > 0)) {
+    loss += QString("; %1 of its blocks are clipped").arg(formatPercent(clipped));
+  }
+  bell = QString("; bell-shaped data in %1 ").arg(formatLabel(quant.format).section(u' ', 0, 0)) + bell;
+  const QString sqnr = QString("; lowest SQNR %1").arg(verdictDecibels(lowest.sqnr_db));
+  const QString placed = sqnr + QString(", in ") + placeName(lowest);
+  return {loss + bell + placed, loss + placed, loss + sqnr, loss};
+}
+
+// Returns the operand that needs attention most; nullptr if none does.
+const QuantFrame* worstOf(const TelemetryFrame& frame) {
+  const auto worst = std::ranges::max_element(frame.quants, {}, lossBeyondLimits);
+  return worst != frame.quants.end() && needsAttention(*worst) ? &*worst : nullptr;
 }
 
 // True if the operands lost as much a window before, as the finding demands (quant_watch.h).
@@ -214,7 +215,7 @@ bool lasts(const QuantFrame& worst, const TelemetryFrame& frame, const History& 
   const auto before = run.quant_frame_at(frame.step - kWindowSteps);
   return before && frame.step + 1 >= kLastingFrames * kWindowSteps &&
          std::ranges::any_of(before->quants, [&](const QuantFrame& quant) {
-           return quant.operand == worst.operand && quant.format == worst.format && operandExcess(quant) > 1;
+           return quant.operand == worst.operand && quant.format == worst.format && needsAttention(quant);
          });
 }
 
@@ -222,8 +223,8 @@ bool lasts(const QuantFrame& worst, const TelemetryFrame& frame, const History& 
 
 std::optional<OperandPlace> operandOfVerdict(const Selection& selection) {
   const auto frame = selection.quantFrame();
-  if (!frame || frame->quants.empty()) return std::nullopt;
-  const QuantFrame* worst = worstOf(*frame, selection);
+  if (!frame) return std::nullopt;
+  const QuantFrame* worst = worstOf(*frame);
   if (!worst) worst = lowestSqnr(*frame);
   return worst ? std::optional<OperandPlace>(*worst) : std::nullopt;
 }
@@ -239,13 +240,13 @@ VerdictLine::Judgement operandVerdict(const Selection& selection) {
     reason.replace(u'\n', QStringLiteral(". "));
     return {Sign::unsure, "No number format", {}, {reason, reason.section(QStringLiteral(". "), 0, 0)}, {about}};
   }
-  const QuantFrame* worst = frame->quants.empty() ? nullptr : worstOf(*frame, selection);
+  const QuantFrame* worst = worstOf(*frame);
   Sign sign = Sign::good;
   if (worst) sign = lasts(*worst, *frame, *run) ? Sign::attention : Sign::unsure;
   return {sign,
           verdictWordOf(sign),
           worst ? placeName(*worst) : QString(),
-          worst ? lossOfOperand(*worst) : figuresOfOperands(*frame),
+          worst ? lossOfOperand(*worst, *frame) : figuresOfOperands(*frame),
           {about}};
 }
 
@@ -254,12 +255,11 @@ QString explainOperandVerdict() {
              "<p><b>Do the number formats suit the operands of this run?</b> Each operand at the cursor's step is "
              "compared with bell-shaped data in its format, which show the error of the format alone. <b>Needs "
              "attention</b>: the SQNR of an operand is %1 dB lower; it loses %2 more of its values to zero, or %3 "
-             "times as "
-             "many and more than %4; or most of its blocks are clipped. <b>Too early to tell</b>: the operands have "
-             "not "
-             "lost as much for 50 steps, after which it is a finding. <b>Healthy</b>: no operand needs attention. "
-             "<i>Operand costs</i> measures what each operand alone changes in the gradient. The loss gap in "
-             "<i>Compare</i> shows whether the training suffers.</p>")
+             "times as many and more than %4; or most of its blocks are clipped. The line names the operand that loses "
+             "the largest share to zero; if none loses too much, that with the lowest SQNR. <b>Too early to tell</b>: "
+             "the operands have not lost as much for 50 steps, after which it is a finding. <b>Healthy</b>: no operand "
+             "needs attention. <i>Operand costs</i> measures what each operand alone changes in the gradient. The loss "
+             "gap in <i>Compare</i> shows whether the training suffers.</p>")
       .arg(kMaxSqnrLoss)
       .arg(formatPercent(kMaxMoreUnderflow))
       .arg(kUnderflowTimes)

@@ -152,7 +152,8 @@ void TensorsPanel::fitColumns() {
   const QFontMetrics metrics(semibold(view_->font()));
   view_->verticalHeader()->setDefaultSectionSize(metrics.height() + kSpace4);
   for (const int column : {TensorListModel::kSqnr, TensorListModel::kUnderflow})
-    view_->setColumnWidth(column, metrics.horizontalAdvance(QStringLiteral("~0.004 %")) + kSpace12);
+    view_->setColumnWidth(column, std::max(metrics.horizontalAdvance(QStringLiteral("~0.004 %")) + kSpace12,
+                                           view_->horizontalHeader()->sectionSizeHint(column)));
 }
 
 void TensorsPanel::makeControls() {
