@@ -236,8 +236,11 @@ class ClusterPanelsTest : public QObject {
       if (i == 0) lost = 100 * (1 - rounded(speed) / rounded(even.tokens_per_second));
     }
     const QString headline = panel.headline().value(0);
-    QCOMPARE(headline, QString("The imbalance of this run costs about %1 % of the throughput at EP 32 (modelled)")
-                           .arg(std::round(lost)));
+    QCOMPARE(
+        headline,
+        QString(
+            "The imbalance of this run costs about %1 % of the throughput at EP 32 with experts in order (modelled)")
+            .arg(std::round(lost)));
     QVERIFY2(panel.about().value(0).startsWith(QString("mean of %1 layers").arg(of_layers.size())),
              qPrintable(panel.about().value(0)));
     QVERIFY2(shown->item(2, 0)->text().startsWith("all as layer "), qPrintable(shown->item(2, 0)->text()));
@@ -276,8 +279,10 @@ class ClusterPanelsTest : public QObject {
     ThisImbalancePanel panel(&selection);
     show(&panel, {640, 360});
     QTRY_VERIFY_WITH_TIMEOUT(panel.findChild<FigureTable*>()->rowCount() > 0, kWaitMs);
-    QCOMPARE(panel.headline().value(0),
-             QString("The imbalance of this run costs nothing with forced balance at EP 32 (modelled)"));
+    QCOMPARE(
+        panel.headline().value(0),
+        QString(
+            "The imbalance of this run costs nothing with forced balance at EP 32 with experts in order (modelled)"));
     TimeOfAStepPanel time(&selection);
     QCOMPARE(control<QComboBox>(&time, "Routing")->currentText(), QString("forced balance"));
     AllToAllPanel bytes(&selection);

@@ -92,7 +92,7 @@ class ClusterAnswersTest : public QObject {
       const double lost = 1 - rounded(rows.at(1, 7)) / rounded(rows.at(0, 7));
       const auto parts = match(
           "^The imbalance of this run costs (?:almost nothing|about (\\S+) % of the throughput) at EP (\\d+) "
-          "\\(modelled\\)$",
+          "with experts in order \\(modelled\\)$",
           sentence);
       QVERIFY2(says(parts.captured(2), 32), qPrintable(sentence));
       QCOMPARE(parts.captured(1).isEmpty(), lost < 0.01);

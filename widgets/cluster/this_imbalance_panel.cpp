@@ -231,7 +231,9 @@ void ThisImbalancePanel::fillTable() {
   for (std::size_t variant = 1; variant < kVariants; ++variant)
     add(letter + kVariantRows[variant].name, kVariantRows[variant].tip,
         [this, variant](std::size_t degree) -> auto& { return cost(0, degree, variant); });
-  const QString mean = QString(layersText()).replace(0, 1, layersText()[0].toUpper());
+  QString mean = QString("Experts in order; ") + layersText();
+  if (const int experts = to_int(shown_[0].by_layer[0].size()); experts < costs_.even.back().live_case.ep)
+    mean += QString("; above EP %1 an expert is on several ranks").arg(experts);
   note_->setTexts({mean + "; in brackets: change against a balanced router; replicas are planned from this step's load",
                    mean + "; replicas are planned from this step's load", mean});
 }
@@ -265,7 +267,8 @@ QStringList ThisImbalancePanel::headline() const {
   QStringList other_runs;
   for (std::size_t run = 1; run < shown_.size(); ++run) other_runs << shown_[run].letter + ' ' + lostText(run);
   const QString run = other_runs.isEmpty() ? QString("this run") : shown_.front().letter;
-  const QString cost = QString("The imbalance of %1 costs %2 at EP %3 (modelled)").arg(run, lostText(0)).arg(ep_);
+  const QString cost =
+      QString("The imbalance of %1 costs %2 at EP %3 with experts in order (modelled)").arg(run, lostText(0)).arg(ep_);
   return other_runs.isEmpty() ? QStringList{cost} : QStringList{cost + "; that of " + listed(other_runs), cost};
 }
 
