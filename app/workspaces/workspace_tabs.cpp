@@ -15,6 +15,7 @@
 #include "widgets/all_to_all/expert_placement_panel.h"
 #include "widgets/cluster/time_of_a_step_panel.h"
 #include "widgets/look/type_scale.h"
+#include "widgets/overview/health_banner.h"
 #include "widgets/overview/timeline_bar.h"
 
 namespace moescope {
@@ -83,6 +84,7 @@ WorkspaceTabs::WorkspaceTabs(Selection* selection, FindingsWatch* findings, cons
   }
   timeline_ = new TimelineBar(selection, parent);
   connect(overview_, &Workspace::findingWanted, this, &WorkspaceTabs::openFinding);
+  connect(overview_->findChild<HealthBanner*>(), &HealthBanner::compareWanted, this, [this] { bringUp(compare_); });
   connect(tabs_, &QTabBar::currentChanged, this, &QStackedWidget::setCurrentIndex);
   connect(tabs_, &QTabBar::currentChanged, this, &WorkspaceTabs::broughtUp);
   connect(tabs_, &QTabBar::tabBarClicked, this, &WorkspaceTabs::broughtUp);

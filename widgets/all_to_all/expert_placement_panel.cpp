@@ -110,6 +110,7 @@ void PlacementStrip::paintStatic(QPainter& painter) {
   painter.setPen(palette().text().color());
   const int ranks = to_int(rank_load_.size());
   const int stride = labelStride(fontMetrics().horizontalAdvance("000"), columnWidth(), ranks);
+  painter.drawText(QRectF(0, plot.bottom() + 3, 60, line), Qt::AlignLeft, "rank");
   for (int rank = 0; rank < ranks; rank += stride)
     painter.drawText(QRectF(columnCentre(rank).x() - 30, plot.bottom() + 3, 60, line), Qt::AlignCenter,
                      QString::number(rank));
@@ -534,8 +535,8 @@ Panel::Answer ExpertPlacementPanel::answer() const {
   const QString best = QString::number(overloads_[balanced], 'f', 2);
   const QString multiple = (shown == balanced ? best : best + " instead of " + present) + QString(" \u00d7 the mean");
   return {question,
-          {QString("With copies of experts, planned from %1: the fullest rank gets %2").arg(plan, multiple),
-           QString("With copies of experts: %1").arg(multiple), multiple}};
+          {QString("With replicas, planned from %1: the fullest rank gets %2").arg(plan, multiple),
+           QString("With replicas: %1").arg(multiple), multiple}};
 }
 
 ValueTable ExpertPlacementPanel::table() const {

@@ -137,7 +137,7 @@ void HealthBanner::place() {
   shown_text_ = fittingText(sentences(), metrics, right - left_x - other_width - kSpace8 - slack);
   const int words = shown_text_.isEmpty() ? 0 : metrics.horizontalAdvance(shown_text_) + slack;
   put(words_, left_x, words, line);
-  const QString html = withLinks(shown_text_);
+  const QString html = withLinks(shown_text_).replace("Compare", "<a href='compare'>Compare</a>");
   if (words_->text() != html) words_->setText(html);
   left_x += words + kSpace16;
   place_verdict(other_verdict_);
@@ -212,6 +212,8 @@ QStringList HealthBanner::sentences() const {
   if (shown_->steps().empty()) return {"The first step has not finished.", "No step yet."};
   if (!judged_) return {"Reading the run"};
   QStringList forms = QStringList{QString::fromStdString(health_.sentence)} + textsOf(health_.shorter);
+  if (selection_->histories().size() > 1 && shown_->settings_at_start()->holds(&RouterConfig::force_balance))
+    for (QString& form : forms) form += QString(" Compare shows the verdicts on the losses.");
   if (!selection_->following() && health_.last_step >= 0 && health_.last_step != selection_->step())
     for (QString& form : forms)
       form.prepend(QString("At %1: ").arg(selection_->rangeText({health_.last_step, health_.last_step})));
@@ -269,6 +271,7 @@ void HealthBanner::follow(const QString& link) {
   link_followed_ = true;
   const QString kind = link.section(QLatin1Char(':'), 0, 0);
   const qint64 number = link.section(QLatin1Char(':'), 1).toLongLong();
+  if (link == QLatin1String("compare")) return emit compareWanted();
   if (kind == QLatin1String("step")) return selection_->setStep(number);
   if (kind == QLatin1String("layer")) return selection_->setLayer(to_int(number));
   selection_->setLayer(health_.layer);
@@ -382,15 +385,13 @@ QString HealthBanner::explanation() const {
   return QString(
              "<p><b>Is this router healthy?</b> The verdict follows from the findings that are not over: "
              "<i>unhealthy</i> with a severe one, <i>needs attention</i> with a warning of the router, <i>healthy</i> "
-             "without either. In the first %1 steps, or 10 loads if they are further apart, loads change most, so "
-             "that only severe findings count. While a "
-             "layer is uneven, or an expert gets no token, a router is not called healthy, although that is a finding "
-             "only once it has lasted. The worst layer is the one with the highest MaxVio over its newest 50 steps "
-             "together, among those that the most severe findings name; all figures beside the verdict are of these "
-             "steps. Muted findings count as well.</p><p><i>Training lost</i> is no verdict on the router: the loss or "
-             "the "
-             "gradient stays NaN or infinite, the loss has diverged, or the gradient norm has grown without "
-             "limit.</p><p>A click on the sentence, or Return, selects that layer, its "
+             "without either. In the first %1 steps, or 10 loads if they are further apart, loads change most, so that "
+             "only severe findings count. While a layer is uneven, or an expert gets no token, a router is not called "
+             "healthy, although that is a finding only once it has lasted. The worst layer is the one with the highest "
+             "MaxVio over its newest 50 steps together, among those that the most severe findings name; all figures "
+             "beside the verdict are of these steps. Muted findings count as well.</p><p><i>Training lost</i> is no "
+             "verdict on the router: the loss or the gradient stays NaN or infinite, the loss has diverged, or the "
+             "gradient norm has grown without limit.</p><p>A click on the sentence, or Return, selects that layer, its "
              "worst expert and the first step of the finding, and opens the finding.</p>")
              .arg(kSettlingSteps) +
          textsExplained() + allSettings() + QString("<p>Read: %1.</p>").arg(watch_->read().toHtmlEscaped()) +

@@ -80,7 +80,7 @@ class HealthText {
         head + " (" + listed(facts_.layers) + ")" + first + which + "," + begin_text + detail + "." + limits(),
         head + which + "," + begin_text + detail + "."};
     if (!experts.empty()) {
-      forms.push_back(head + first + which + ", where " + experts + starved_experts_text() + ".");
+      forms.push_back(head + first + which + "," + begin_text + ", where " + experts + starved_experts_text() + ".");
       forms.push_back(head + which + ", where " + experts + starved_experts_text() + ".");
     }
     forms.insert(forms.end(),
@@ -323,8 +323,7 @@ std::vector<Remedy> remedies_of(const Finding& lead, const ScannedRouters& route
   found.push_back(
       {"checkpoint", "restart from " +
                          (saved ? "that of step " + grouped(saved->step) : "one before step " + grouped(first_step)) +
-                         " with such a setting: experts with almost no tokens have learned little "
-                         "since"});
+                         " with such a setting: experts with almost no tokens have learned little since"});
   return found;
 }
 
