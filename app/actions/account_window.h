@@ -42,7 +42,8 @@ class AccountWindow : public QDialog {
  private:
   QWidget* makeShape();
   QWidget* makeEditor();
-  void showAccount(const std::string& name = {}, bool keeps_numbers = false);  // of the selected log; selects the row of the name
+  void showAccount(const std::string& name = {},
+                   bool keeps_numbers = false);  // of the selected log; selects the row of the name
   void followSelection();
   bool hasNewNumber() const;
   void enableButtons();

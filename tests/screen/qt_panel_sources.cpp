@@ -157,9 +157,10 @@ class PanelSourcesTest : public QObject {
     RunInfo log;
     log.source = "/data/run.jsonl";
     log.moe_layers = {1};
-    QCOMPARE(notInLogNotice(log, "quantization statistics"),
-             QString("Not in run.jsonl: quantization statistics\nCall log_blocks() of moescope_log.py in the training, or "
-                     "log TransformerEngine's debug statistics"));
+    QCOMPARE(
+        notInLogNotice(log, "quantization statistics"),
+        QString("Not in run.jsonl: quantization statistics\nCall log_blocks() of moescope_log.py in the training, or "
+                "log TransformerEngine's debug statistics"));
     QCOMPARE(notInLogNotice(log, "margins of flipped choices"),
              QString("Not in run.jsonl: margins of flipped choices"));
     log.config_toml = "name = \"A\"\n";  // trained here
