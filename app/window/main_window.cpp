@@ -378,8 +378,8 @@ void MainWindow::takeRuns() {
 void MainWindow::showLayerOfVerdict() {
   const Health* health = findings_.health(selection_.run());
   if (opened_layer_ < 0 || !health) return;
-  opened_layer_ = -1;
-  if (health->layer >= 0) selection_.showLayer(health->layer);
+  const bool is_kept = std::exchange(opened_layer_, -1) == selection_.layer();  // Microscaling opens on its own layer
+  if (is_kept && health->layer >= 0) selection_.showLayer(health->layer);
 }
 
 void MainWindow::showOpened() {
