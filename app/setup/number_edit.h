@@ -9,6 +9,9 @@
 
 #include "core/config/config_check.h"
 
+class QLabel;
+class QTimer;
+
 namespace moescope {
 
 // The next sensible value up (+1) or down (-1).
@@ -54,11 +57,11 @@ class NumberEdit : public QAbstractSpinBox {
   void commit();
   void placeUnit();
 
-  class QLabel* unit_;
+  QLabel* unit_;
   bool whole_;
   double min_, max_;
   bool dirty_ = false;
-  class QTimer* commit_timer_;
+  QTimer* commit_timer_;
 };
 
 }  // namespace moescope
