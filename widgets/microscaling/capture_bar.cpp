@@ -160,7 +160,7 @@ void CaptureBar::showWaiting(const OperandPlace& place, bool paused) {
   offer(-1);
   cancel_->hide();
   news_ = true;
-  setTexts(QString("Not captured yet: ") + placeName(place),
+  setTexts(placeName(place),
            {paused ? QString("Computing the next step for display only; the paused run is not changed")
                    : QString("Capturing it from the next step"),
             "Capturing"},
@@ -176,7 +176,7 @@ void CaptureBar::showProgress(const OperandPlace& place, std::int64_t first, std
   const QString from =
       first > 0 ? QString("Training a copy of the run from its checkpoint of step %1: ").arg(formatCount(first))
                 : QString("Training a copy of the run from its beginning: ");
-  setTexts(QString("Not captured yet: ") + placeName(place), {from + progress, progress}, {});
+  setTexts(placeName(place), {from + progress, progress}, {});
 }
 
 void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t wanted_step, const QString& note) {
@@ -214,7 +214,7 @@ void CaptureBar::showFailed(const OperandPlace& place, const QString& reason, st
   news_ = true;
   offer(offered_step);
   capture_again_->setVisible(source_ == Source::live);
-  setTexts(QString("Not captured: ") + placeName(place), {}, reason);
+  setTexts(placeName(place), {"not captured"}, reason);
 }
 
 QString CaptureBar::text() const {
