@@ -137,7 +137,7 @@ void StartPage::showCost() {
   if (!costs_) return;
   cost_->setText(costs_->presetText(presets_->currentText()));
   comparison_->setText(QString("BF16, MXFP8, NVFP4 and MXFP4 on the same batches, and BF16 once more to measure "
-                               "chance. Verdicts on NVFP4 and MXFP4 are expected by step %1 (%2); MXFP8 may stay open.")
+                               "chance. Verdicts on NVFP4 and MXFP4 are due by step %1 (%2); MXFP8 may stay open.")
                            .arg(kVerdictStep)
                            .arg(costs_->timeText("precisions", kVerdictStep)));
 }
