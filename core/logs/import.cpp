@@ -163,7 +163,7 @@ void check_run_size(const RunInfo& info, std::size_t steps, std::size_t entries,
 }
 
 std::vector<std::uint32_t> counts_of_ratios(std::span<const float> ratios) {
-  constexpr double kMaxCounts = 4294967295.0;
+  constexpr double kMaxCounts = 4294967295.0, kRounding = 0.01;
   double sum = 0;
   for (const float ratio : ratios) {
     if (!(ratio >= 0)) throw Unreadable(fmt::format("{} is not a share of the load", ratio));
@@ -172,7 +172,7 @@ std::vector<std::uint32_t> counts_of_ratios(std::span<const float> ratios) {
   // Loads divided by the fair share have the mean 1 up to rounding, and keep their digits.
   const double mean = sum / ratios.size();
   if (!(mean > 0)) throw Unreadable("the shares of all experts are 0");
-  const double factor = std::abs(mean - 1) <= kRatioRounding ? kCountsOfFairShare : kCountsOfFairShare / mean;
+  const double factor = std::abs(mean - 1) <= kRounding ? kCountsOfFairShare : kCountsOfFairShare / mean;
   std::vector<std::uint32_t> counts;
   for (const float ratio : ratios)
     counts.push_back(static_cast<std::uint32_t>(std::min(kMaxCounts, std::round(factor * ratio))));
@@ -300,17 +300,16 @@ void ImportedRun::judge(RouterFrame& router, std::int64_t positions) {
   else
     for (std::int64_t i = 1; i < positions; ++i) window.push(not_recorded);
   window.push(counts);
-  const float padding = router.padding_fraction;
   fill_derived_figures(router, window);
-  if (are_shares(info(), router)) router.padding_fraction = padding;  // shares have no rows
+  const bool are_ratios = router.padding_fraction == kNoRows;
+  if (are_ratios) router.padding_fraction = kNoValue;
   if (loads_ == 0 || sums_.sums > 0) {
     const SumsInLoad found_sums = sums_in(counts);
     sums_ = loads_ == 0 || found_sums == sums_ ? found_sums : SumsInLoad();
   }
   ++loads_;
-  const std::uint64_t sum = sum_of_counts(counts);
   odd_loads_ +=
-      info().top_k > 1 && !may_be_ratios(sum, counts.size()) && sum % static_cast<std::uint64_t>(info().top_k) != 0;
+      info().top_k > 1 && !are_ratios && sum_of_counts(counts) % static_cast<std::uint64_t>(info().top_k) != 0;
 }
 
 std::string ImportedRun::question_of_experts(int stated) const {

@@ -9,6 +9,7 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/frame/describe.h"
+#include "core/frame/load_ratios.h"
 #include "core/logs/import.h"
 
 namespace moescope {
@@ -311,6 +312,9 @@ void add_own_values(const JsonFields& json, const RunInfo& info, LineBudget& bud
           RowFromJson::read_row(names(fields), key, sizes, budget, row);
         else
           RowFromJson::read_row(fields, key, sizes, budget, row);
+        if constexpr (std::is_same_v<Row, RouterFrame>)  // of this program's exports: loads without rows are ratios
+          if (const JsonValue* padding = fields.find("padding_fraction"); padding && padding->is_null())
+            row.padding_fraction = row.tokens_per_expert.empty() ? kNoValue : kNoRows;
       });
     }
   });

@@ -11,6 +11,7 @@
 #include "core/files/text/json_text.h"
 #include "core/files/unreadable.h"
 #include "core/frame/figures.h"
+#include "core/frame/load_ratios.h"
 #include "core/logs/runs/run_builder.h"
 #include "core/recording/history/settings_track.h"
 
@@ -183,8 +184,10 @@ bool RunBuilder::add_experts(Experts& experts, RouterFrame& router) const {
   if (is_complete(experts.biases, n_experts)) router.expert_bias.assign(experts.biases.begin(), experts.biases.end());
   if (is_complete(experts.counts, n_experts))
     router.tokens_per_expert.assign(experts.counts.begin(), experts.counts.end());
-  else if (router.tokens_per_expert.empty() && is_complete(experts.shares, n_experts))
+  else if (router.tokens_per_expert.empty() && is_complete(experts.shares, n_experts)) {
     router.tokens_per_expert = counts_of_ratios(std::vector<float>(experts.shares.begin(), experts.shares.end()));
+    router.padding_fraction = kNoRows;
+  }
   return !router.tokens_per_expert.empty() || (experts.counts.empty() && experts.shares.empty());
 }
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "core/files/sqlite.h"
-#include "core/frame/frame.h"
+#include "core/frame/load_ratios.h"
 #include "core/logs/account.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/lines/import_jsonl.h"
@@ -172,6 +172,17 @@ TEST_F(Accounts, WhatNamesAreLikelyToBeIsProposed) {
   EXPECT_EQ(run.frame_at(5)->tokens, 480);
   EXPECT_EQ(run.info().n_experts, 2);
   EXPECT_TRUE(is_missing(run.frame_at(5)->routers.at(0).padding_fraction)) << "shares have no rows";
+}
+
+TEST_F(Accounts, OnlySharesHaveNoRows) {
+  const OpenedRuns opened = open(
+      write("run.jsonl",
+            R"({"step":1,"loss":2.5,"routers":[{"layer":0,"tokens_per_expert":[15000,5000],"padding_fraction":null}]}
+{"step":2,"loss":2.5,"routers":[{"layer":0,"tokens_per_expert":[15000,5000]}]}
+)"));
+  const History& run = *opened.histories.at(0);
+  EXPECT_TRUE(are_shares(run.info(), run.frame_at(1)->routers.at(0))) << "as exports of a log of shares write them";
+  EXPECT_FALSE(are_shares(run.info(), run.frame_at(2)->routers.at(0))) << "counts may have the same sum";
 }
 
 TEST_F(Accounts, NamesBesideTheirValuesAreRead) {
