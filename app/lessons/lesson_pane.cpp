@@ -1,23 +1,31 @@
 #include "app/lessons/lesson_pane.h"
 
+#include <QGridLayout>
 #include <QHBoxLayout>
 #include <QLabel>
-#include <QPushButton>
+#include <QPainter>
+#include <QProgressBar>
 #include <QScrollArea>
 #include <QScrollBar>
+#include <QStyleOptionButton>
 #include <QToolButton>
+#include <QVBoxLayout>
 #include <algorithm>
 #include <utility>
 
-#include "app/lessons/lesson_marks.h"
 #include "app/lessons/lesson_text.h"
 #include "app/look/dialog_parts.h"
+#include "app/look/icons.h"
 #include "app/look/keep_keys.h"
 #include "core/frame/metrics.h"
+#include "core/numerics/index.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/explain_card.h"
+#include "widgets/plots/axis.h"
 
 namespace moescope {
 
@@ -34,7 +42,189 @@ QToolButton* flatButton(const QString& text, const QString& tip) {
   return button;
 }
 
+QWidget* newFigureRow() {
+  auto* row = new QWidget;
+  auto* grid = new QGridLayout(row);
+  grid->setContentsMargins(0, 0, 0, 0);
+  grid->setHorizontalSpacing(kSpace12);
+  grid->setVerticalSpacing(0);
+  auto* name = new QLabel;
+  auto* value = new QLabel;
+  auto* note = new QLabel;
+  name->setObjectName("figure_name");
+  value->setObjectName("figure_value");
+  note->setObjectName("figure_note");
+  name->setWordWrap(true);
+  note->setWordWrap(true);
+  setType(note, Type::caption);
+  note->setForegroundRole(QPalette::PlaceholderText);
+  grid->addWidget(name, 0, 0);
+  grid->addWidget(value, 0, 1, Qt::AlignRight | Qt::AlignTop);
+  grid->addWidget(note, 1, 0, 1, 2);
+  grid->setColumnStretch(0, 1);
+  return row;
+}
+
+// Colors unexpected values. The note says in words that they are unexpected.
+void tint(QLabel* label, const LessonFigureRow& row) {
+  QPalette palette = label->parentWidget()->palette();
+  const Colors& c = colors(palette);
+  const bool unexpected = row.kind == LessonFigureRow::Kind::unexpected;
+  const bool judged = unexpected || row.kind == LessonFigureRow::Kind::expected;
+  const QRgb ink = judged ? c.ink : c.ink2;
+  palette.setColor(QPalette::WindowText, QColor(unexpected ? c.attention : ink));
+  label->setPalette(palette);
+}
+
 }  // namespace
+
+LessonTaskButton::LessonTaskButton(QWidget* parent) : QPushButton(parent) {
+  setObjectName("lesson_task");
+  setProperty(kPrimaryProperty, true);
+  QSizePolicy policy(QSizePolicy::Expanding, QSizePolicy::Minimum);
+  policy.setHeightForWidth(true);
+  setSizePolicy(policy);
+  keepKeys(this);
+}
+
+void LessonTaskButton::show(const LessonTaskState& task) {
+  words_ = task.text;
+  setText(QString(task.text).replace('&', "&&"));
+  mark_ = task.running ? LessonMark::running : LessonMark::waiting;
+  if (task.done) mark_ = LessonMark::done;
+  const QString state = task.running ? ", running" : "";
+  setAccessibleName(task.text + (task.done ? ", done" : state));
+  setEnabled(task.enabled);
+  updateGeometry();
+  update();
+}
+
+QSize LessonTaskButton::sizeHint() const {
+  const int wide = fontMetrics().horizontalAdvance(words_) + withType(kMarkSize, fontMetrics()) + 3 * kSpace8;
+  return {wide, withType(kFieldHeight, fontMetrics())};
+}
+
+int LessonTaskButton::heightForWidth(int width) const {
+  const QFontMetrics metrics(semibold(font()));
+  const int room = width - withType(kMarkSize, fontMetrics()) - 3 * kSpace8;
+  const int text = metrics.boundingRect(0, 0, std::max(1, room), 0, Qt::TextWordWrap, words_).height();
+  return std::max(withType(kFieldHeight, metrics), text + kSpace8);
+}
+
+void LessonTaskButton::paintOffered() {
+  QPainter painter(this);
+  QStyleOptionButton option;
+  initStyleOption(&option);
+  style()->drawPrimitive(QStyle::PE_PanelButtonCommand, &option, &painter, this);
+  painter.setFont(semibold(font()));
+  painter.setPen(QColor(colors(palette()).on_accent));
+  painter.drawText(rect().adjusted(kSpace8, 0, -kSpace8, 0), Qt::AlignCenter | Qt::TextWordWrap, words_);
+}
+
+void LessonTaskButton::paintEvent(QPaintEvent*) {
+  if (offered()) return paintOffered();
+  QPainter painter(this);
+  const Colors& c = colors(palette());
+  const int mark = withType(kMarkSize, fontMetrics());
+  paintLessonMark(painter, QRectF(0, (height() - mark) / 2.0, mark, mark), mark_, palette());
+  painter.setFont(font());
+  painter.setPen(QColor(mark_ == LessonMark::running ? c.ink : c.ink2));
+  painter.drawText(rect().adjusted(mark + kSpace8, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter | Qt::TextWordWrap,
+                   words_);
+  if (hasFocus()) drawRounded(painter, rect(), kRadiusControl, Qt::transparent, QColor(c.accent), kFocusLine);
+}
+
+LessonTaskList::LessonTaskList(QWidget* parent)
+    : QWidget(parent),
+      column_(new QVBoxLayout(this)),
+      progress_(new QWidget(this)),
+      bar_(new QProgressBar(progress_)),
+      amount_(new QLabel(progress_)) {
+  column_->setContentsMargins(0, 0, 0, 0);
+  column_->setSpacing(kSpace4);
+  auto* row = plainRow(progress_, kSpace12);
+  row->setContentsMargins(withType(kMarkSize, fontMetrics()) + kSpace8, 0, 0, 0);
+  bar_->setTextVisible(false);
+  bar_->setAccessibleName("Training of this task");
+  amount_->setObjectName("lesson_progress");
+  amount_->setForegroundRole(QPalette::PlaceholderText);
+  setType(amount_, Type::secondary);
+  row->addWidget(bar_, 1);
+  row->addWidget(amount_);
+  progress_->hide();
+  column_->addWidget(progress_);
+}
+
+void LessonTaskList::make(int count) {
+  qDeleteAll(buttons_);
+  buttons_.clear();
+  for (int i = 0; i < count; ++i) {
+    auto* button = new LessonTaskButton;
+    connect(button, &QPushButton::clicked, this, [this, i] { emit requested(i); });
+    column_->insertWidget(i, button);
+    buttons_ << button;
+  }
+}
+
+void LessonTaskList::show(const QList<LessonTaskState>& tasks) {
+  if (tasks == tasks_ && buttons_.size() == tasks.size()) return;
+  if (buttons_.size() != tasks.size()) make(to_int(tasks.size()));
+  tasks_ = tasks;
+  const LessonTaskState* running = nullptr;
+  for (int i = 0; i < tasks.size(); ++i) {
+    buttons_[i]->show(tasks[i]);
+    if (tasks[i].running) running = &tasks[i];
+  }
+  showProgress(running);
+}
+
+void LessonTaskList::showProgress(const LessonTaskState* running) {
+  progress_->setVisible(running != nullptr);
+  if (!running) return;
+  column_->removeWidget(progress_);
+  column_->insertWidget(to_int(running - tasks_.constData()) + 1, progress_);
+  bar_->setRange(0, to_int(running->until));
+  const qint64 step = std::min(running->step, running->until);
+  bar_->setValue(to_int(step));
+  const double rest_s = static_cast<double>(running->until - step) / running->steps_per_s;
+  amount_->setText(QString("%1 of %2 steps").arg(groupedText(step), groupedText(running->until)) +
+                   (running->steps_per_s > 0 ? ", " + aboutDuration(rest_s) + " left" : QString()));
+}
+
+LessonFigureList::LessonFigureList(QWidget* parent) : QWidget(parent), column_(new QVBoxLayout(this)) {
+  column_->setContentsMargins(0, 0, 0, 0);
+  column_->setSpacing(kSpace8);
+  followFont(this, [this] { fill(); });
+  followPalette(this, [this] { fill(); });
+}
+
+void LessonFigureList::show(const QList<LessonFigureRow>& rows) {
+  if (rows == rows_) return;
+  if (rows.size() != rows_.size()) {
+    clearLayout(column_);
+    for (qsizetype i = 0; i < rows.size(); ++i) column_->addWidget(newFigureRow());
+  }
+  rows_ = rows;
+  fill();
+}
+
+void LessonFigureList::fill() {
+  for (int i = 0; i < rows_.size(); ++i) {
+    QWidget* row = column_->itemAt(i)->widget();
+    row->findChild<QLabel*>("figure_name")->setText(rows_[i].name);
+    auto* value = row->findChild<QLabel*>("figure_value");
+    const bool judged = rows_[i].kind != LessonFigureRow::Kind::missing;
+    value->setFont(typeFont(Type::body, judged));
+    value->setText(rows_[i].value);
+    auto* note = row->findChild<QLabel*>("figure_note");
+    note->setText(rows_[i].note);
+    note->setVisible(!rows_[i].note.isEmpty());
+    tint(value, rows_[i]);
+    const bool unexpected = rows_[i].kind == LessonFigureRow::Kind::unexpected;
+    note->setForegroundRole(unexpected ? QPalette::WindowText : QPalette::PlaceholderText);
+    if (unexpected) tint(note, rows_[i]);
+  }
+}
 
 LessonPane::LessonPane(QWidget* parent) : QWidget(parent) {
   setObjectName("lesson_pane");
