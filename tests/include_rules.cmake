@@ -118,7 +118,7 @@ check_class_names()
 check_floors("^$" ${CORE_FLOORS})
 check_floors("${SHOWN_BY_WIDGETS}" ${WIDGETS_FLOORS})
 check_floors("core/|widgets/" ${APP_FLOORS})
-check_floors("core/|app/program/(kernel_restart|standard_streams)\\.h$" ${CLI_FLOORS})
+check_floors("core/|app/program/program_start\\.h$" ${CLI_FLOORS})
 
 # Reports `why` for files with a line that matches `pattern`, except the files in ARGN.
 function(only_in folders pattern why)

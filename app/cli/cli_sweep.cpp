@@ -21,7 +21,7 @@
 #include "app/cli/train/cli_progress.h"
 #include "app/cli/train/cli_train_options.h"
 #include "app/cli/train/cli_train_stop.h"
-#include "app/program/kernel_restart.h"
+#include "app/program/program_start.h"
 #include "core/config/run_config.h"
 #include "core/files/output_guard.h"
 #include "core/files/text/text_escape.h"

@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-#include "app/program/kernel_restart.h"
+#include "app/program/program_start.h"
 #include "core/numerics/threads.h"
 #include "tests/benchmarks/bench_measures.h"
 #include "tests/support/gate_faults.h"

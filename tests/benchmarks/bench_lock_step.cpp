@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "app/program/kernel_restart.h"
+#include "app/program/program_start.h"
 #include "core/config/config_toml.h"
 #include "core/training/engine/engine.h"
 #include "tests/benchmarks/bench_measures.h"

@@ -26,7 +26,7 @@
 #include <string>
 #include <vector>
 
-#include "app/program/kernel_restart.h"
+#include "app/program/program_start.h"
 #include "core/config/config_toml.h"
 #include "core/model/layers/parameters.h"
 #include "core/numerics/gemm.h"

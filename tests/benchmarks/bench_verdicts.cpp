@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "app/program/kernel_restart.h"
+#include "app/program/program_start.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
 #include "core/findings/comparison/verdict_words.h"

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "app/program/kernel_restart.h"
+#include "app/program/program_start.h"
 #include "core/cluster/ranks/routing_patterns.h"
 #include "core/cluster/ranks/volumes.h"
 #include "core/config/config_toml.h"

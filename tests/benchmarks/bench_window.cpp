@@ -24,7 +24,7 @@
 #include <thread>
 
 #include "app/actions/run_control.h"
-#include "app/program/kernel_restart.h"
+#include "app/program/program_start.h"
 #include "app/session/run_session.h"
 #include "app/window/main_window.h"
 #include "core/config/config_toml.h"

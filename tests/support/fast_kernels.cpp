@@ -3,7 +3,7 @@
 // threads to one, because ctest runs one program per core; tests of threads set it to more.
 #include <cstdlib>
 
-#include "app/program/kernel_restart.h"
+#include "app/program/program_start.h"
 #include "core/numerics/threads.h"
 
 // Runs before main(), which the test frameworks define. The C library of Linux passes main()'s arguments to it.

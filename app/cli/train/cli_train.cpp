@@ -17,7 +17,7 @@
 #include "app/cli/train/cli_train_outputs.h"
 #include "app/cli/train/cli_train_stop.h"
 #include "app/cli/train/train_report.h"
-#include "app/program/kernel_restart.h"
+#include "app/program/program_start.h"
 #include "core/cluster/ranks/mpi_ranks.h"
 #include "core/config/run_config.h"
 #include "core/files/text/text_escape.h"

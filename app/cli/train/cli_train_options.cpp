@@ -7,7 +7,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "app/program/kernel_restart.h"
+#include "app/program/program_start.h"
 #include "core/checkpoints/training_start.h"
 #include "core/config/config_check.h"
 #include "core/config/config_field.h"

@@ -1,8 +1,10 @@
-#include "app/program/kernel_restart.h"
+#include "app/program/program_start.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <initializer_list>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -46,6 +48,14 @@ bool set_by_user(const char* variable) {
 }
 
 }  // namespace
+
+// open() returns the lowest free number, so opening in order gives each stream its own number.
+void keep_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) != -1) continue;
+    [[maybe_unused]] const int opened = ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
 
 KernelCheck use_recorded_kernels(const std::string& recorded) {
   KernelCheck check = check_kernels(recorded);
