@@ -31,7 +31,7 @@
 #include "core/findings/replay/replay_page.h"
 #include "core/logs/events/export_events.h"
 #include "core/logs/file_kind.h"
-#include "core/logs/lines/export_jsonl.h"
+#include "core/logs/lines/jsonl.h"
 #include "core/logs/open_runs.h"
 #include "core/logs/routing/export_routed_experts.h"
 #include "core/logs/routing/export_trace.h"

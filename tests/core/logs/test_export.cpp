@@ -10,7 +10,7 @@
 
 #include "core/files/tensors/safetensors.h"
 #include "core/logs/events/export_events.h"
-#include "core/logs/lines/export_jsonl.h"
+#include "core/logs/lines/jsonl.h"
 #include "core/logs/open_runs.h"
 #include "core/logs/routing/export_trace.h"
 #include "core/numerics/processor.h"
