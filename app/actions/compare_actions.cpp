@@ -13,7 +13,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
-#include "core/findings/comparison/gate_settings.h"
+#include "core/findings/comparison/regression_gate.h"
 #include "core/findings/comparison/same_settings.h"
 #include "core/frame/frame.h"
 #include "widgets/compare/gradient_error_panel.h"

@@ -1,9 +1,9 @@
-#include "core/findings/comparison/gate_settings.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
 #include <string>
+
+#include "core/findings/comparison/regression_gate.h"
 
 namespace moescope {
 namespace {

@@ -9,7 +9,6 @@
 #include <set>
 #include <utility>
 
-#include "core/findings/comparison/gate_settings.h"
 #include "core/findings/comparison/same_settings.h"
 #include "core/numerics/statistics/student_t.h"
 

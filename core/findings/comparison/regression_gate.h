@@ -120,6 +120,10 @@ struct GateReport {
 // Compares `run` with 1 or more good runs.
 GateReport judge_gate(const HistoryPtr& run, std::span<const HistoryPtr> good);
 
+// Returns the settings in which a run differs from good runs: at the end of the runs, of configs without [telemetry]
+// and [parallel], of logs what they state.
+std::vector<GateSetting> differing_settings(const History& run, std::span<const HistoryPtr> good);
+
 // The first exit that decides the verdict. There must be one.
 const GateExit& deciding_exit(const GateReport& report);
 
