@@ -3,8 +3,8 @@
 #include "app/actions/compare_actions.h"
 #include "app/session/run_session.h"
 #include "app/setup/setup_form.h"
-#include "core/config/config_field.h"
 #include "core/config/config_toml.h"
+#include "core/numerics/recipes.h"
 #include "core/training/engine/run_groups.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/selection/selection.h"
@@ -19,10 +19,10 @@ constexpr int kSamples = 12;              // samples for the first figure; each 
 // Returns for example "16 experts in 3 layers, MXFP8".
 QString modelText(const RunConfig& config) {
   const int layers = config.model.n_layers - config.model.n_dense_layers;
-  const QString recipe = QString::fromStdString(to_string(Setting(&PrecisionConfig::experts).field().get(config)));
+  const QString recipe = recipe_info(config.precision.experts).words;
   return QString("%1 in %2, %3")
       .arg(countedText(config.model.n_experts, "expert"), countedText(layers, "layer"),
-           recipe.section('_', 0, 0).toUpper());
+           recipe.section(',', 0, 0));
 }
 
 }  // namespace
