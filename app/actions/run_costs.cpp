@@ -21,8 +21,7 @@ QString modelText(const RunConfig& config) {
   const int layers = config.model.n_layers - config.model.n_dense_layers;
   const QString recipe = recipe_info(config.precision.experts).words;
   return QString("%1 in %2, %3")
-      .arg(countedText(config.model.n_experts, "expert"), countedText(layers, "layer"),
-           recipe.section(',', 0, 0));
+      .arg(countedText(config.model.n_experts, "expert"), countedText(layers, "layer"), recipe.section(',', 0, 0));
 }
 
 }  // namespace
