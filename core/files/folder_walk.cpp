@@ -79,9 +79,9 @@ bool goes_on(const fs::path&) {
 
 }  // namespace
 
-void each_file_below(const fs::path& folder, int deepest, const std::function<bool(const fs::path&)>& take) {
+bool each_file_below(const fs::path& folder, int deepest, const std::function<bool(const fs::path&)>& take) {
   const FolderWalk::Take leave = goes_on;
-  FolderWalk(folder, deepest, take, leave).walk(folder, 0);
+  return FolderWalk(folder, deepest, take, leave).walk(folder, 0);
 }
 
 std::vector<fs::path> files_in(const fs::path& folder, bool (*is_wanted)(std::string_view)) {

@@ -10,10 +10,10 @@
 
 namespace moescope {
 
-// `deepest`: number of folder levels below `folder`; 0: only its own files. `take` returns false to stop. The order is
-// arbitrary. A folder is entered once, so that loops of links end. Skips files and folders that cannot be read, and
-// links that lead out of `folder`.
-void each_file_below(const std::filesystem::path& folder, int deepest,
+// `deepest`: number of folder levels below `folder`; 0: only its own files. Returns false if `take` did, which stops
+// the walk. The order is arbitrary. A folder is entered once, so that loops of links end. Skips files and folders that
+// cannot be read, and links that lead out of `folder`.
+bool each_file_below(const std::filesystem::path& folder, int deepest,
                      const std::function<bool(const std::filesystem::path&)>& take);
 // Returns the folder's own files whose names are wanted, sorted.
 std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder, bool (*is_wanted)(std::string_view));

@@ -97,6 +97,12 @@ bool InputFile::read_line(std::string& line, std::size_t max_bytes) {
   }
 }
 
+std::string beginning_of(const std::string& path, std::size_t bytes) {
+  std::string text(bytes, '\0');
+  text.resize(InputFile(path).read(text.data(), bytes));
+  return text;
+}
+
 std::string read_file(const std::string& path, std::uint64_t most_bytes, const char* what) {
   InputFile file(path);
   const auto refuse_size = [&] {

@@ -39,6 +39,8 @@ class InputFile {
   bool line_had_end_ = false;
 };
 
+// Returns the first bytes of a file, fewer if it is shorter.
+std::string beginning_of(const std::string& path, std::size_t bytes);
 // Returns the whole file. Throws if the file is larger: "PATH: is larger than 64 MiB, which no WHAT is".
 std::string read_file(const std::string& path, std::uint64_t most_bytes, const char* what);
 

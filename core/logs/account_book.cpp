@@ -34,11 +34,10 @@ std::string_view place_of(Counted counted) {
 
 // Returns the letters, in lower case, before position `at`; separators between them and the number are skipped.
 std::string word_before(std::string_view name, std::size_t at) {
-  while (at > 0 && std::string_view("/.-_: ").find(name[at - 1]) != std::string_view::npos) --at;
-  std::string word;
-  for (; at > 0 && std::isalpha(static_cast<unsigned char>(name[at - 1])); --at)
-    word.insert(word.begin(), static_cast<char>(std::tolower(static_cast<unsigned char>(name[at - 1]))));
-  return word;
+  name = name.substr(0, at);
+  name = name.substr(0, name.find_last_not_of("/.-_: ") + 1);
+  const auto begin = std::find_if_not(name.rbegin(), name.rend(), [](unsigned char c) { return std::isalpha(c) != 0; });
+  return in_lower_case(name.substr(name.rend() - begin));
 }
 
 // Returns the begin and the end of the number that stands for the expert: that behind such a word, else the last one; 0
@@ -58,33 +57,22 @@ const MetricInfo& card_of(const auto& figures, auto member) {
 
 // Returns what the values are for the user, and their unit or kind.
 std::pair<std::string, std::string> meaning_and_unit(const TagRule& rule) {
-  switch (rule.means) {
-    case TagMeaning::tokens_per_expert:
-      return {"Expert load", "tokens of a step"};
-    case TagMeaning::utilization:
-      return {"Expert load", "times the fair share"};
-    case TagMeaning::load_share:
-      return {"Expert load", "shares of a step"};
-    case TagMeaning::expert_bias:
-      return {"Expert bias", ""};
-    case TagMeaning::tokens_so_far:
-      return {"Tokens so far", "tokens"};
-    case TagMeaning::tokens_of_step:
-      return {"Tokens of a step", "tokens"};
-    case TagMeaning::step_number:
-      return {"Step", ""};
-    case TagMeaning::layer_number:
-      return {"Layer", ""};
-    case TagMeaning::expert_number:
-      return {"Expert", ""};
-    case TagMeaning::router_figure:
-      return {card_of(kRouterFigures, rule.router).name, ""};
-    case TagMeaning::step_figure:
-      return {card_of(kFrameFigures, rule.step).name, card_of(kFrameFigures, rule.step).unit};
-    case TagMeaning::ignored:
-      break;
-  }
-  return {};
+  constexpr std::pair<const char*, const char*> kMeanings[] = {// in the order of TagMeaning
+                                                               {"Expert load", "tokens of a step"},
+                                                               {"Expert load", "times the fair share"},
+                                                               {"Expert load", "shares of a step"},
+                                                               {"Expert bias", ""},
+                                                               {},
+                                                               {},
+                                                               {"Tokens so far", "tokens"},
+                                                               {"Tokens of a step", "tokens"},
+                                                               {"Step", ""},
+                                                               {"Layer", ""},
+                                                               {"Expert", ""},
+                                                               {"", ""}};
+  if (rule.router) return {card_of(kRouterFigures, rule.router).name, ""};
+  if (rule.step) return {card_of(kFrameFigures, rule.step).name, card_of(kFrameFigures, rule.step).unit};
+  return kMeanings[static_cast<std::size_t>(rule.means)];
 }
 
 bool may_be_negative(const TagRule& rule) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <iterator>
 #include <set>
 #include <stdexcept>
@@ -45,17 +46,11 @@ namespace fs = std::filesystem;
 
 constexpr int kFilesLookedAt = 500;  // of a folder, for one that is text
 constexpr int kDeepestRemark = 4;    // levels at which links out of a folder are reported
+constexpr int kDeepestEvents = 4;
 constexpr std::size_t kLookedAt = 4096, kNamedFiles = 4, kLongestShownName = 60;
 constexpr std::size_t kTextLookedAt = std::size_t{1} << 20;
 constexpr std::size_t kLongHeader = std::size_t{64} << 10;  // bytes read of a table, for its header
 constexpr std::size_t kLongResponse = std::size_t{4} << 20;
-
-std::string beginning(const std::string& path, std::size_t max_bytes = kLookedAt) {
-  InputFile file(path);
-  std::string bytes(max_bytes, '\0');
-  bytes.resize(file.read(bytes.data(), bytes.size()));
-  return bytes;
-}
 
 // The application_id in SQLite's header identifies the program; a file without a complete header is identified by its
 // name.
@@ -64,27 +59,18 @@ bool is_recording(std::string_view bytes, const std::string& suffix) {
   return bytes.size() < kApplicationIdEnds ? suffix != ".db" : has_application_id(bytes);
 }
 
-bool holds_event_files(const fs::path& folder) {
-  bool found = false;
-  each_file_below(folder, 4, [&](const fs::path& file) {
-    found = is_event_file(file);
-    return !found;
-  });
-  return found;
-}
-
 // Looks further into a response, because its text may precede its routing.
 bool holds_routed_experts(const std::string& path, std::string_view bytes) {
   const std::string name = fs::path(path).filename().string();
   if (begins_like_routed_experts(name, bytes) || holds_routed_tensors(path, bytes)) return true;
   const bool more = (bytes.starts_with('{') || bytes.starts_with('[')) && bytes.size() == kLookedAt &&
                     bytes.find("\"step\"") == std::string::npos;
-  return more && begins_like_routed_experts(name, beginning(path, kLongResponse));
+  return more && begins_like_routed_experts(name, beginning_of(path, kLongResponse));
 }
 
 // True if an indented object ends in a line of its own, and a further one follows.
 bool has_further_object(const std::string& path) {
-  const std::string bytes = beginning(path, kLongResponse);
+  const std::string bytes = beginning_of(path, kLongResponse);
   return bytes.find("\n}\n{") != std::string::npos || bytes.find("\n}\r\n{") != std::string::npos;
 }
 
@@ -106,12 +92,10 @@ bool begins_with_json_line(const std::string& path, const std::string& bytes) {
 
 // Looks at the beginning and the end, since a program may print much before its first step and after its last.
 bool holds_text_log(const std::string& path, const TagMap& tags) {
+  if (holds_printed_steps(beginning_of(path, kTextLookedAt), tags)) return true;
   InputFile file(path);
-  std::string bytes(kTextLookedAt, '\0');
-  bytes.resize(file.read(bytes.data(), bytes.size()));
-  if (holds_printed_steps(bytes, tags)) return true;
   if (file.size() <= kTextLookedAt) return false;
-  bytes.resize(kTextLookedAt);
+  std::string bytes(kTextLookedAt, '\0');
   const off_t from = file.size() - std::min<std::uint64_t>(file.size(), kTextLookedAt);
   const ssize_t read_bytes = ::pread(file.descriptor(), bytes.data(), bytes.size(), from);
   return read_bytes > 0 && holds_printed_steps(std::string_view(bytes).substr(0, read_bytes), tags);
@@ -141,7 +125,7 @@ bool is_data(std::string_view text) {
 
 // Returns why a known form of text is not read: "is YAML, which is not read: ..."; empty: it is another text.
 std::string unread_text(const std::string& path) {
-  const std::string bytes = beginning(path), suffix = fs::path(path).extension().string();
+  const std::string bytes = beginning_of(path, kLookedAt), suffix = fs::path(path).extension().string();
   if (bytes.empty()) return "is empty";
   if (is_binary(bytes)) return {};
   std::string_view unread = without_byte_order_mark(bytes);
@@ -287,7 +271,7 @@ bool holds_text(const fs::path& folder) {
   bool found = false;
   each_file_below(folder, kDeepestRemark, [&](const fs::path& file) {
     try {
-      const std::string path = file.string(), bytes = beginning(path);
+      const std::string path = file.string(), bytes = beginning_of(path, kLookedAt);
       found = !bytes.empty() && !is_binary(bytes) && unread_form(path).empty() && unread_text(path).empty();
     } catch (const std::runtime_error&) {  // cannot be read, as a pointer of Git LFS
     }
@@ -298,7 +282,7 @@ bool holds_text(const fs::path& folder) {
 
 FileKind kind_of_folder(const std::string& path) {
   if (is_wandb_folder(path)) return FileKind::wandb_run;
-  if (holds_event_files(path)) return FileKind::event_file;
+  if (!each_file_below(path, kDeepestEvents, std::not_fn(is_event_file))) return FileKind::event_file;
   if (!files_in(path, is_trace_name).empty()) return FileKind::router_trace;
   if (is_te_statistics_folder(path)) return FileKind::te_statistics;
   if (is_mlflow_run(path)) return FileKind::mlflow_run;
@@ -408,7 +392,7 @@ FileKind file_kind(const std::string& path, const ImportOptions& options) {
   if (fs::is_directory(status)) return kind_of_folder(path);
   const std::string suffix = fs::path(path).extension().string();
   const bool is_json_lines = suffix == ".jsonl" || suffix == ".ndjson";
-  const std::string read = beginning(path);
+  const std::string read = beginning_of(path, kLookedAt);
   const std::string bytes(without_byte_order_mark(read));
   if (bytes.starts_with("SQLite format 3") && is_recording(bytes, suffix)) return FileKind::recording;
   if (begins_like_wandb(bytes)) return FileKind::wandb_run;
@@ -418,7 +402,7 @@ FileKind file_kind(const std::string& path, const ImportOptions& options) {
   if (!unread_form(path).empty()) return FileKind::unread;
   if (bytes.starts_with("SQLite format 3")) return FileKind::mlflow_run;
   const bool is_longer = read.size() == kLookedAt && (suffix == ".json" || bytes.starts_with("[{"));
-  const std::string whole = is_longer ? beginning(path, kMaxStateBytes) : read;
+  const std::string whole = is_longer ? beginning_of(path, kMaxStateBytes) : read;
   const JsonHistory history = is_json_lines ? JsonHistory::none : json_history(without_byte_order_mark(whole));
   if (history == JsonHistory::steps) return FileKind::trainer_state;
   if (is_checkpoint_index(path)) return FileKind::tensors;
@@ -437,7 +421,7 @@ FileKind file_kind(const std::string& path, const ImportOptions& options) {
       (whole.find("loss\"") != std::string::npos || !is_expert_counts(path, bytes)))
     return FileKind::trainer_state;
   const TagMap tags = TagMap::of_log(options, path);
-  if (table_form(is_named_csv(path) ? beginning(path, kLongHeader) : read, is_named_csv(path), tags))
+  if (table_form(is_named_csv(path) ? beginning_of(path, kLongHeader) : read, is_named_csv(path), tags))
     return FileKind::load_table;
   if (begins_with_json_line(path, bytes)) return FileKind::training_log;
   if (suffix == ".json" && is_expert_counts(path, bytes)) return FileKind::expert_counts;

@@ -179,6 +179,10 @@ std::vector<std::uint32_t> counts_of_ratios(std::span<const float> ratios) {
   return counts;
 }
 
+std::int64_t sum_of(std::span<const std::uint32_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+}
+
 std::string first_names(std::span<const std::string> names, std::size_t max_count, std::size_t longest) {
   const auto shown = [&](const std::string& name) { return printable(name.substr(0, longest)); };
   return joined(names.first(std::min(max_count, names.size())), ", ", shown) +
@@ -225,22 +229,18 @@ void state(int& of_log, int stated, const RunInfo& info, const char* option, con
   of_log = stated;
 }
 
-std::uint64_t sum_of_counts(std::span<const std::uint32_t> counts) {
-  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
-}
-
 // Each sum is of as many experts, of at least two.
 SumsInLoad sums_in(std::span<const std::uint32_t> counts) {
-  const std::uint64_t total = sum_of_counts(counts);
+  const std::int64_t total = sum_of(counts);
   if (total == 0 || counts.size() < 3) return {};
-  if (2 * std::uint64_t{counts[0]} == total) return {1, true};
-  std::uint64_t at_end = 0;
+  if (2 * std::int64_t{counts[0]} == total) return {1, true};
+  std::int64_t at_end = 0;
   std::size_t sums = 0;
   while (2 * at_end < total) at_end += counts[counts.size() - ++sums];
   const std::size_t experts = counts.size() - sums;
   if (2 * at_end != total || experts < 2 * sums || experts % sums != 0) return {};
   for (std::size_t sum = 0; sum < sums; ++sum)
-    if (sum_of_counts(counts.subspan(sum * (experts / sums), experts / sums)) != counts[experts + sum]) return {};
+    if (sum_of(counts.subspan(sum * (experts / sums), experts / sums)) != counts[experts + sum]) return {};
   return {sums, false};
 }
 
@@ -276,7 +276,7 @@ void ImportedRun::drop_sums(TelemetryFrame& frame) const {
     std::vector<std::uint32_t>& counts = router.tokens_per_expert;
     if (counts.size() != listed && router.expert_bias.size() != listed) continue;
     const SumsInLoad sums = sums_in(counts);
-    if (counts.size() == listed && sums.sums != stated_sums_ && sum_of_counts(counts) > 0)
+    if (counts.size() == listed && sums.sums != stated_sums_ && sum_of(counts) > 0)
       throw std::runtime_error(
           fmt::format("{}: --experts {}, but the log has loads of {} experts, and none of them are sums of the others",
                       info().source, info().n_experts, listed));
@@ -308,8 +308,7 @@ void ImportedRun::judge(RouterFrame& router, std::int64_t positions) {
     sums_ = loads_ == 0 || found_sums == sums_ ? found_sums : SumsInLoad();
   }
   ++loads_;
-  odd_loads_ +=
-      info().top_k > 1 && !are_ratios && sum_of_counts(counts) % static_cast<std::uint64_t>(info().top_k) != 0;
+  odd_loads_ += info().top_k > 1 && !are_ratios && sum_of(counts) % info().top_k != 0;
 }
 
 std::string ImportedRun::question_of_experts(int stated) const {

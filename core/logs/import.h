@@ -158,6 +158,8 @@ void check_run_size(const RunInfo& info, std::size_t steps, std::size_t entries,
 // Unreadable if one is negative, or none is above 0.
 std::vector<std::uint32_t> counts_of_ratios(std::span<const float> ratios);
 
+std::int64_t sum_of(std::span<const std::uint32_t> counts);
+
 // Returns at most `max_count` names of at most `longest` bytes: "epoch, total_flos, ...".
 std::string first_names(std::span<const std::string> names, std::size_t max_count, std::size_t longest);
 // Returns "not shown: epoch, total_flos, ..." for names that the table of names does not have.

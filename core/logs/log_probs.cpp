@@ -207,14 +207,6 @@ LogProbs log_probs_in_tensors(const std::string& path) {
   return found;
 }
 
-bool is_json(const std::string& path) {
-  InputFile file(path);
-  std::string begin(64, '\0');
-  begin.resize(file.read(begin.data(), begin.size()));
-  const std::size_t first = begin.find_first_not_of(" \t\r\n");
-  return first != std::string::npos && (begin[first] == '{' || begin[first] == '[');
-}
-
 // Comparison ---------------------------------------------------------------------------------------------------------
 
 std::vector<float> counted(const LogProbSequence& sequence, const std::vector<std::uint8_t>& mask) {
@@ -255,7 +247,7 @@ LogProbs log_probs_in(std::string_view json) {
 LogProbs read_log_probs(const std::string& path) {
   try {
     LogProbs found;
-    if (is_json(path)) {
+    if (begins_like_json(beginning_of(path, 64))) {
       found = log_probs_in(read_file(path, kLargestText, "file of log-probabilities"));
     } else {
       found = log_probs_in_tensors(path);

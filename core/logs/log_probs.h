@@ -1,15 +1,9 @@
 // Reads and compares log-probabilities of the same tokens by a trainer and by an inference engine, as programs for
 // reinforcement learning store them.
 //
-//   verl    a batch of tensors [sequences, tokens], .pt, .safetensors or .npz: rollout_log_probs (engine),
-//           old_log_probs (trainer), response_mask
-//   slime   JSON with lists: rollout_log_probs (engine), log_probs (trainer), loss_mask
-//   AReaL   logprobs (engine), prox_logp (trainer), loss_mask
-//   vLLM    responses with logprobs.token_logprobs, or logprobs.content[].logprob
-//   SGLang  responses with meta_info.output_token_logprobs: [[log-probability, id, text], ...]
-//   .npy    one array [tokens] or [sequences, tokens]
-// JSON may be an object, a list of objects, or one object per line; each list of numbers is a sequence. Sources: verl
-// utils/debug/metrics.py, slime backends/megatron_utils/loss.py, AReaL pull request 1207.
+// Tensors are [sequences, tokens] or [tokens]; in JSON each list of numbers is a sequence. Of SGLang a token is
+// [log-probability, id, text], of vLLM an object with `logprob`. Sources of the names: verl utils/debug/metrics.py,
+// slime backends/megatron_utils/loss.py, AReaL pull request 1207.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,5 @@
-// Maps the names of values in logs to their meaning, for all formats: tags of TensorBoard, keys of W&B, MLflow and JSON
-// lines, columns of CSV, names in text logs. The map is read from a TOML file of patterns (assets/tags/README.md).
-//
-// Names are compared in a normalised spelling: upper and lower case are equal, and so are the separators `/`, `.`, `-`,
-// `_`, `:` and blanks. Several separators count as one, and they may be absent before {layer} and {expert}.
-// "Train/Loss" is "train_loss".
+// Maps the names of values in logs of all formats to their meaning, by TOML files of patterns (assets/tags/README.md).
+// Names are compared in a normalised spelling, spelled_alike().
 #pragma once
 
 #include <optional>
@@ -111,7 +107,7 @@ std::string tag_file_for_all_logs();
 // if its text is no mapping.
 void keep_tag_rules(const std::string& rules, const std::string& file);
 
-// Returns the normalised spelling of a name: "Train/Loss" becomes "train_loss".
+// Returns the normalised spelling of a name: "Train/Loss" becomes "train_loss". Several separators count as one.
 std::string spelled_alike(std::string_view name);
 
 }  // namespace moescope

@@ -98,9 +98,7 @@ std::string form_of_database(const std::string& path) {
 }
 
 std::string form_of_file(const std::string& path) {
-  InputFile file(path);
-  std::string bytes(kFormBytes, '\0');
-  bytes.resize(file.read(bytes.data(), bytes.size()));
+  const std::string bytes = beginning_of(path, kFormBytes);
   if (bytes.starts_with(kSqlite)) return form_of_database(path);
   const std::string name = fs::path(path).filename().string();
   for (const UnreadForm& form : unread_forms())

@@ -13,6 +13,12 @@
 
 namespace moescope {
 
+// True for the beginning of an object or a list.
+inline bool begins_like_json(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
+}
+
 // Parses lines one after the other and reuses the memory.
 class JsonLines {
  public:

@@ -45,8 +45,8 @@ CountName name_of(const CountArray& array, const std::string& path) {
   return name;
 }
 
-// What an axis outside of the experts is.
-enum class CountAxis { step, layer, step_and_layer, none };
+// Layers of an axis outside of the experts: its entry i is of step i / layers and layer i % layers.
+constexpr std::size_t kUnusedAxis = 0, kSteps = 1, kLayers = SIZE_MAX;
 
 // Assigns step and layer to the axes outside of the experts: first the unnamed numbers of the names, then the axes of
 // the arrays.
@@ -62,31 +62,25 @@ class CountAxes {
     std::int64_t step = 0;
     int layer = 0;
   };
-  void put(CountAxis axis, std::size_t number, Place& place) const;
+  void put(std::size_t layers, std::size_t number, Place& place) const;
   [[noreturn]] void fail(const std::string& reason) const { throw std::runtime_error(path_ + ": " + reason); }
-  CountAxis only_axis(std::size_t extent, bool by_layer);
+  std::size_t layers_of_only_axis(std::size_t extent, bool by_layer) const;
   [[noreturn]] void refuse() const;
 
   std::string path_, shown_;
   RoutedShape stated_;
-  std::vector<CountAxis> axes_;  // of the unnamed numbers, then of the axes of the arrays
-  std::size_t numbers_ = 0;      // unnamed numbers that are no expert
-  std::size_t layers_ = 1;       // of step_and_layer
+  std::vector<std::size_t> axes_;  // layers of the unnamed numbers, then of the axes of the arrays
+  std::size_t numbers_ = 0;        // unnamed numbers that are no expert
 };
 
 void CountAxes::refuse() const {
   fail(shown_ + " has other axes than steps, layers and experts; save it as [steps, layers, experts]");
 }
 
-// Returns what the rows of a group with a single outer axis are.
-CountAxis CountAxes::only_axis(std::size_t extent, bool by_layer) {
+std::size_t CountAxes::layers_of_only_axis(std::size_t extent, bool by_layer) const {
   const std::size_t stated = stated_.layers;
-  if (stated == extent || (stated == 0 && (by_layer || extent == 1))) return CountAxis::layer;
-  if (stated == 1) return CountAxis::step;
-  if (stated > 1 && extent % stated == 0) {
-    layers_ = stated;
-    return CountAxis::step_and_layer;
-  }
+  if (stated == extent || (stated == 0 && (by_layer || extent == 1))) return kLayers;
+  if (stated > 0 && extent % stated == 0) return stated;
   const std::string rows = std::to_string(extent);
   if (stated > 1) fail(fmt::format("{} has {} rows, which is no multiple of --layers {}", shown_, rows, stated));
   throw AmbiguousRouting(path_ + ": the " + rows + " rows of " + shown_ + " may be " + rows +
@@ -116,7 +110,7 @@ CountAxes::CountAxes(const std::string& path, const CountGroup& group, const Rou
   const bool has_expert_axis = !first.shape.empty() && name.expert < 0;
   for (std::size_t d = 0; d + (has_expert_axis ? 1 : 0) < first.shape.size(); ++d) extents.push_back(first.shape[d]);
   const std::size_t unknown_axes = (name.step < 0 ? 1u : 0u) + (name.layer < 0 ? 1u : 0u);
-  axes_.assign(extents.size(), CountAxis::none);
+  axes_.assign(extents.size(), kUnusedAxis);
   std::vector<std::size_t> used;
   for (std::size_t i = 0; i < extents.size(); ++i) used.push_back(i);
   while (used.size() > unknown_axes) {  // axes of one row have no meaning
@@ -125,30 +119,24 @@ CountAxes::CountAxes(const std::string& path, const CountGroup& group, const Rou
     used.erase(single);
   }
   if (used.size() == 1) {
-    if (name.layer >= 0)
-      axes_[used[0]] = CountAxis::step;
-    else
-      axes_[used[0]] = name.step >= 0 ? CountAxis::layer : only_axis(extents[used[0]], name.by_layer);
+    const bool is_known = name.layer >= 0 || name.step >= 0;
+    if (is_known) axes_[used[0]] = name.layer >= 0 ? kSteps : kLayers;
+    if (!is_known) axes_[used[0]] = layers_of_only_axis(extents[used[0]], name.by_layer);
   } else if (used.size() == 2) {
     const std::size_t layers = stated_.layers;
     const bool layers_first = layers == extents[used[0]] && layers != extents[used[1]];
     if (layers > 0 && layers != extents[used[1]] && !layers_first)
       fail(fmt::format("{} has {} layers, not {} (--layers)", shown_, extents[used[1]], layers));
-    axes_[used[0]] = layers_first ? CountAxis::layer : CountAxis::step;
-    axes_[used[1]] = layers_first ? CountAxis::step : CountAxis::layer;
+    axes_[used[layers_first ? 1 : 0]] = kSteps;
+    axes_[used[layers_first ? 0 : 1]] = kLayers;
   }
 }
 
-void CountAxes::put(CountAxis axis, std::size_t number, Place& place) const {
-  const auto layer_of = [&](std::size_t n) {
-    if (n > static_cast<std::size_t>(kLastImportedLayer)) fail(shown_ + " has more layers than can be shown");
-    return to_int(n);
-  };
-  if (axis == CountAxis::step) place.step = number;
-  if (axis == CountAxis::layer) place.layer = layer_of(number);
-  if (axis != CountAxis::step_and_layer) return;
-  place.step = number / layers_;
-  place.layer = layer_of(number % layers_);
+void CountAxes::put(std::size_t layers, std::size_t number, Place& place) const {
+  if (layers == kUnusedAxis) return;
+  if (number % layers > kLastImportedLayer) fail(shown_ + " has more layers than can be shown");
+  place.step += number / layers;
+  place.layer += to_int(number % layers);
 }
 
 void CountAxes::add(const NamedCounts& counts, ExpertCounts& to,
@@ -184,9 +172,9 @@ void CountAxes::add(const NamedCounts& counts, ExpertCounts& to,
 }
 
 std::string CountAxes::text() const {
-  const auto has = [&](CountAxis axis) { return std::ranges::find(axes_, axis) != axes_.end(); };
-  return std::string(has(CountAxis::step) || has(CountAxis::step_and_layer) ? "steps, " : "") +
-         (has(CountAxis::layer) || has(CountAxis::step_and_layer) ? "layers, " : "") + "experts";
+  const bool has_steps = std::ranges::any_of(axes_, [](auto layers) { return layers > 0 && layers < kLayers; });
+  const bool has_layers = std::ranges::any_of(axes_, [](auto layers) { return layers > 1; });
+  return std::string(has_steps ? "steps, " : "") + (has_layers ? "layers, " : "") + "experts";
 }
 
 // Returns the expert of each copy, by layer, if the experts of `group` are copies that a balancer has placed: SGLang's

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <numeric>
 #include <set>
 #include <stdexcept>
 
@@ -22,10 +21,6 @@ constexpr std::size_t kBytesOfLayer = 80;  // of a layer of a step besides its c
 constexpr std::int64_t kStepsBetweenReports = 64;
 
 }  // namespace
-
-std::int64_t sum_of(std::span<const std::uint32_t> counts_E) {
-  return std::accumulate(counts_E.begin(), counts_E.end(), std::int64_t{0});
-}
 
 std::string place_text(const std::string& name, std::span<const std::size_t> place) {
   std::string text = "'" + printable(name) + "'";

@@ -51,8 +51,6 @@ class ExpertCounts {
   bool has_expert_0_ = false;
 };
 
-std::int64_t sum_of(std::span<const std::uint32_t> counts_E);
-
 // Returns a row of the account for counts of this name.
 AccountRow row_of_counts(const std::string& name, std::int64_t names, Certainty certainty);
 

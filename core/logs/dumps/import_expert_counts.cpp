@@ -16,6 +16,7 @@
 #include "core/files/input_file.h"
 #include "core/files/tensors/open_tensors.h"
 #include "core/files/tensors/torch_file.h"
+#include "core/files/text/json_line.h"
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_encoding.h"
 #include "core/files/text/text_escape.h"
@@ -277,14 +278,8 @@ bool is_table_name(std::string_view path) {
   return is_named_csv(path) || path.ends_with(".txt");
 }
 
-bool begins_like_json(std::string_view bytes) {
-  const std::size_t first = bytes.find_first_not_of(" \t\r\n");
-  return first != std::string_view::npos && (bytes[first] == '{' || bytes[first] == '[');
-}
-
 Imported import_file_of_counts(const std::string& path, const ImportOptions& options) {
-  std::string bytes(64 << 10, '\0');
-  bytes.resize(InputFile(path).read(bytes.data(), bytes.size()));
+  const std::string bytes = beginning_of(path, 64 << 10);
   if (begins_like_gguf(bytes)) return import_imatrix(path, options);
   if (may_be_tensors(path, bytes)) {
     const TensorFile file = open_tensors(path);

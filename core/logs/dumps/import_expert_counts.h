@@ -1,15 +1,10 @@
-// Reads dumps of expert statistics, which are no training logs: one total or a few of the tokens of each expert.
-//
-//   SGLang          expert_distribution_recorder_TIME.pt: logical_count [passes, layers, experts]; of a recording by
-//                   pass records.N.global_physical_count and last_physical_to_logical_map
-//   vLLM            tensors of its EPLB, expert_load [.., layers, copies of experts] with physical_to_logical_map
-//   TensorRT-LLM    rankR.safetensors, with a tensor ITERATION_LAYER for each; or their folder with meta_info.json
-//   Megatron-LM     tokens_per_expert/rankR.jsonl (rank_counts.h); or their folder
-//   llama.cpp       imatrix.gguf (imatrix.h)
-//   transformers    router_logits, [tokens, experts] for each layer (router_logits.h)
-//   others          .pt, .npy, .npz and .safetensors with arrays whose names say that they count experts, and JSON of
-//                   lists, or of objects whose keys are experts (count_names.h, count_arrays.h)
-//
+// Reads dumps of expert statistics (docs/logs.md), which are no training logs: one total or a few of the tokens of each
+// expert. Files of Megatron-LM, llama.cpp and transformers have readers of their own (rank_counts.h, imatrix.h,
+// router_logits.h). In all others, names say which arrays count experts (count_names.h, count_arrays.h):
+//   SGLang          logical_count [passes, layers, experts]; records.N.global_physical_count and
+//                   last_physical_to_logical_map
+//   vLLM            expert_load [.., layers, copies of experts] and physical_to_logical_map
+//   TensorRT-LLM    ITERATION_LAYER in rankR.safetensors
 // Sources: SGLang, srt/eplb/expert_distribution.py; vLLM, distributed/eplb; TensorRT-LLM, expert_statistic.py;
 // Megatron-LM, training/activation_logging.py; llama.cpp, tools/imatrix.
 #pragma once

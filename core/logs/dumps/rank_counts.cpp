@@ -40,13 +40,6 @@ int rank_of(const fs::path& file) {
   return std::max(0, number_in_file_name(file.filename().string(), "rank"));
 }
 
-std::string first_line_of(const fs::path& file) {
-  InputFile input(file.string());
-  std::string line;
-  input.read_line(line, 4096);
-  return line;
-}
-
 class RankCounts {
  public:
   explicit RankCounts(std::string path) : path_(std::move(path)) {}
@@ -224,7 +217,7 @@ void RankCounts::build(const ImportOptions& options, Imported& imported) {
 
 std::vector<fs::path> rank_files(const std::string& folder) {
   std::vector<fs::path> files = files_in(folder, is_rank_name);
-  std::erase_if(files, [](const fs::path& file) { return !is_rank_counts_line(first_line_of(file)); });
+  std::erase_if(files, [](const fs::path& file) { return !is_rank_counts_line(beginning_of(file.string(), 4096)); });
   std::ranges::sort(files, {}, rank_of);
   return files;
 }

@@ -24,40 +24,40 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLongestMetricLine = 65536;
 constexpr std::uint64_t kMaxParamBytes = std::uint64_t{1} << 20;
+constexpr std::size_t kBytesOfValue = 24;  // with time and step
 constexpr std::size_t kLongestRow = std::size_t{16}
                                     << 20;  // bytes of the metrics of a step, or of a config, of Trackio
 
 struct LoggedValue {
-  std::int64_t step = 0;
-  double value = 0, wall_s = 0;
+  std::string key;
+  std::int64_t place = 0;  // line or row
+  std::int64_t step = 0, ms = 0;
+  double value = 0;
 };
 
 // Throws Unreadable if the value cannot be used.
-void take_value(RunBuilder& run, std::string_view key, std::int64_t place, const LoggedValue& value) {
+void take_value(RunBuilder& run, const LoggedValue& value) {
   if (value.step < 0 || value.step > kLastStep) throw Unreadable("step: not from 0 on");
   LogRecord record;
-  record.place = place;
+  record.place = value.place;
   record.step = value.step;
-  record.wall_s = value.wall_s;
-  record.add(key, value.value);
+  record.wall_s = static_cast<double>(value.ms) / 1000;
+  record.add(value.key, value.value);
   run.take(record);
 }
 
-template <class Number>
-Number number_of(std::string_view text, const char* what) {
-  if (text.starts_with('+')) text.remove_prefix(1);
-  Number number{};
-  if (!read_number(text, number)) throw Unreadable(std::string(what) + ": not a number");
-  return number;
-}
-
-// Parses time, value and step: "1732400000123 3.25 17". Without a step, the value belongs to step 0.
-LoggedValue value_of(std::string_view line) {
+// Sets time, value and step of a line "1732400000123 3.25 17". Without a step, the value belongs to step 0.
+void set_value(std::string_view line, LoggedValue& value) {
   std::vector<std::string_view> parts;
   while (!(line = trimmed(line, " \t\r")).empty()) parts.push_back(take_until(line, ' '));
   if (parts.size() < 2) throw Unreadable("not a line of time, value and step");
-  return {parts.size() > 2 ? number_of<std::int64_t>(parts[2], "step") : 0, number_of<double>(parts[1], "value"),
-          static_cast<double>(number_of<std::int64_t>(parts[0], "time")) / 1000};
+  const auto read = [&](std::size_t part, auto& number, const char* what) {
+    if (parts[part].starts_with('+')) parts[part].remove_prefix(1);
+    if (!read_number(parts[part], number)) throw Unreadable(std::string(what) + ": not a number");
+  };
+  if (parts.size() > 2) read(2, value.step, "step");
+  read(1, value.value, "value");
+  read(0, value.ms, "time");
 }
 
 // Returns the files in a part of a run's folder, such as "params". Each has its path in that part, which is the key,
@@ -100,19 +100,13 @@ std::string name_of(const fs::path& folder) {
   return folder.filename().string();
 }
 
-struct KeyValue {
-  std::string key;
-  std::int64_t line = 0;
-  LoggedValue value;
-};
-
-// Reads a value. Counts it as bad if it cannot be read.
+// Reads a value. Counts it as bad if it cannot be read. `folder`: of its key, for messages.
 template <class Read>
-void attempt(BadLines& bad, const std::string& key, std::int64_t line, Read read) {
+void attempt(BadLines& bad, const char* folder, const LoggedValue& value, Read read) {
   try {
     read();
   } catch (const Unreadable& unreadable) {
-    bad.add(line, key + ": " + unreadable.what());
+    bad.add(value.place, folder + printable(value.key) + ": " + unreadable.what());
   }
 }
 
@@ -122,24 +116,27 @@ Imported import_folder(const fs::path& folder, const ImportOptions& options) {
   LogRuns runs(folder.string(), options, true, "line");
   RunBuilder& run = runs.run(name);
   BadLines& bad = runs.context().bad;
-  std::vector<KeyValue> values;
+  constexpr const char* kFolder = "of metrics/";
+  std::vector<LoggedValue> values;
   std::int64_t lines = 0;
   const auto metrics = keys_in(folder, "metrics");
   for (std::size_t i = 0; i < metrics.size(); ++i) {
     if (options.progress && !options.progress(static_cast<double>(i) / metrics.size())) return {};
     const auto& [key, path] = metrics[i];
     InputFile file(path.string());
-    std::int64_t number = 0;
-    for (std::string line; file.read_line(line, kLongestMetricLine);) {
+    LoggedValue value{key};
+    for (std::string line; file.read_line(line, kLongestMetricLine); value.step = 0) {
       run.has_read(line.size() + 1);
-      ++number;
-      attempt(bad, "of metrics/" + printable(key), number, [&] { values.push_back({key, number, value_of(line)}); });
+      ++value.place;
+      attempt(bad, kFolder, value, [&] {
+        set_value(line, value);
+        values.push_back(value);
+      });
     }
-    lines += number;
+    lines += value.place;
   }
-  std::ranges::stable_sort(values, {}, [](const KeyValue& value) { return std::pair(value.value.wall_s, value.line); });
-  for (const auto& [key, line, value] : values)
-    attempt(bad, "of metrics/" + printable(key), line, [&] { take_value(run, key, line, value); });
+  std::ranges::stable_sort(values, {}, [](const LoggedValue& value) { return std::pair(value.ms, value.place); });
+  for (const LoggedValue& value : values) attempt(bad, kFolder, value, [&] { take_value(run, value); });
   nlohmann::json settings;
   for (const auto& [key, path] : keys_in(folder, "params"))
     settings[key] = text_of(folder, path.lexically_relative(folder));
@@ -179,18 +176,15 @@ void read_metrics(Connection& database, const std::string& id, RunBuilder& run, 
   rows.bind(id);
   while (rows.next()) {
     ++lines;
-    const std::string key = rows.get_text("a key");
-    run.has_read(key.size() + sizeof(LoggedValue));
-    attempt(bad, printable(key), lines, [&] {
-      LoggedValue value;
-      std::int64_t ms = 0;
-      if (!rows.get_whole(ms)) throw Unreadable("timestamp: not a whole number");
-      value.wall_s = static_cast<double>(ms) / 1000;
+    LoggedValue value{rows.get_text("a key"), lines};
+    run.has_read(value.key.size() + kBytesOfValue);
+    attempt(bad, "", value, [&] {
+      if (!rows.get_whole(value.ms)) throw Unreadable("timestamp: not a whole number");
       const bool is_nan = rows.get_integer() != 0;
       if (!rows.get_number(value.value) && !is_nan) throw Unreadable("value: not a number");
       if (is_nan) value.value = std::nan("");
       if (!rows.get_whole(value.step)) throw Unreadable("step: not a whole number");
-      take_value(run, key, lines, value);
+      take_value(run, value);
     });
   }
 }

@@ -1,7 +1,5 @@
-// Reads runs from either of MLflow's local stores. The mapping of tags (tag_map.h) gives the meaning of a key.
-// restart_rule.h describes repeated steps; its order is that of the times at which the values were logged.
-//
-// Links that lead out of a run's folder are not followed (folder_walk.h).
+// Reads runs from either of MLflow's local stores, in the order of the times at which the values were logged; and
+// databases of Trackio.
 //
 // A folder for each run, mlruns/EXPERIMENT/RUN (mlflow/store/tracking/file_store.py):
 //   metrics/KEY       lines "milliseconds value step"; without a step, the step is 0. A slash in a key is a folder
@@ -12,7 +10,6 @@
 //   runs              run_uuid, name, lifecycle_stage (only "active" runs are read), start_time (their order)
 //   metrics           key, value, timestamp, step, is_nan. Infinity is stored as the greatest number
 //   params            key, value: the run's settings
-// Not read are other files and tables: texts, artifacts, data sets, models, and copies of these values.
 #pragma once
 
 #include <filesystem>

@@ -382,9 +382,7 @@ class WandbRun {
 };
 
 bool holds_wandb_files(const std::string& folder, int deepest) {
-  bool found = false;
-  each_file_below(folder, deepest, [&](const fs::path& file) { return !(found = is_wandb_file(file)); });
-  return found;
+  return !each_file_below(folder, deepest, [](const fs::path& file) { return !is_wandb_file(file); });
 }
 
 }  // namespace

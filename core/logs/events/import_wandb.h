@@ -5,19 +5,10 @@
 // order of their folders' times; restart_rule.h describes repeated steps.
 //
 // A step is `_step`, which counts the calls of log(), unless the run defines another axis for its loss with
-// define_metric(). For example, Hugging Face's callback defines train/global_step for all keys. A row then belongs to
-// the step that its value of the axis gives, or else to that of the row before; rows before the first value have no
-// step and are left out. A key with a third axis (such as epochs) is shown at the step of its row. Values that are
-// objects become separate keys, joined with dots as in W&B.
-//
-// Read are these records of the format (oneof record_type of Record, wandb/wandb, wandb/proto/wandb_internal.proto):
-//   history   items, and step if no item is named _step
-//   config    update and remove
-//   run       run_id, config, display_name, starting_step, branch_point (a rewind of the same run)
-//   metric    name, glob_name, step_metric, _control.overwrite
-// Not read are records without values over steps: last values (summary), paths of event files whose values the history
-// also has (tbrecord), the load of the machine over time (stats), texts, names of other files, and messages between
-// processes.
+// define_metric(), as Hugging Face's callback does for all keys. A row then belongs to the step that its value of the
+// axis gives, or else to that of the row before; rows before the first value have no step and are left out. A key with
+// a third axis (such as epochs) is shown at the step of its row. Records without values over steps are not read
+// (wandb.proto), nor are paths of event files whose values the history also has.
 #pragma once
 
 #include <string>
@@ -27,10 +18,8 @@
 
 namespace moescope {
 
-// `path`: the file of a run, its folder, or one of the three folders above. Reads numbers, lists by expert, lists of
-// lists by layer and expert, and histograms of expert numbers with one expert per bucket. The mapping is options.tags,
-// else the built-in mapping. Throws std::runtime_error if the path cannot be read or has no key that the mapping knows
-// (then with its keys).
+// `path`: the file of a run, its folder, or one of the three folders above. Throws std::runtime_error if the path
+// cannot be read or has no key that the mapping knows (then with its keys).
 Imported import_wandb(const std::string& path, const ImportOptions& options = {});
 
 std::vector<std::string> wandb_files(const std::string& file);  // all parts of its run, oldest first

@@ -8,10 +8,10 @@
 // and w3, is shown as w1, and a fused qkv as wq. A statistic with the suffix _columnwise belongs to the operand of the
 // other GEMM: an activation in wgrad, a weight in dgrad, a gradient in wgrad.
 //
-// amax, underflows% and overflows% are read unchanged (underflows% is a share of all values and includes exact zeros).
-// SQNR is (mean^2 + std^2) / mse if LogTensorStats also wrote mean and std of that iteration. Statistics for several
-// formats become a run for each format. If there are several ranks, amax is the largest of theirs, and every other
-// statistic is their mean. Source: TransformerEngine, transformer_engine/debug/features/.
+// underflows% is a share of all values and includes exact zeros. SQNR is (mean^2 + std^2) / mse if LogTensorStats also
+// wrote mean and std of that iteration. Statistics for several formats become a run for each format. If there are
+// several ranks, amax is the largest of theirs, and every other statistic is their mean. Source: TransformerEngine,
+// transformer_engine/debug/features/.
 #pragma once
 
 #include <filesystem>

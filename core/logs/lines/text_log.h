@@ -1,10 +1,6 @@
 // Reads printed logs (docs/logs.md): the named numbers of lines with a step, and of lines below them.
-//
-//   [rank0]:[titan] 2026-07-17 12:05:20 - root - INFO - step:  1  loss:  8.1000  grad_norm:  3.6  tps: 72,914
-//   {'loss': 2.31, 'grad_norm': nan, 'learning_rate': 5e-05, 'epoch': 0.1}
-// A line is read if it has a step and a number under a name that the table of names has (tag_map.h). If several ranks
-// log, only the first one that has a loss is read. The dicts that Hugging Face's Trainer prints have no step and are
-// numbered in their order; a smaller epoch means a restart.
+// A line is read if it has a step and a number under a name that the table of names has (tag_map.h). The dicts that
+// Hugging Face's Trainer prints have no step and are numbered in their order; a smaller epoch means a restart.
 #pragma once
 
 #include <cstdint>

@@ -368,9 +368,7 @@ void take_tensors(const std::string& path, const ImportOptions& options, Respons
 Imported import_routed_experts(const std::string& path, const ImportOptions& options) {
   Imported imported;
   Responses responses;
-  InputFile file(path);
-  char first = 0;
-  if (file.read(&first, 1) == 1 && (first == '{' || first == '[' || first == ' ' || first == '\n')) {
+  if (begins_like_json(beginning_of(path, 64))) {
     imported.lines = read_objects(
         read_file(path, kLargestResponses, "file of responses"),
         [&](const JsonFields& response) { responses.take_response(response); },

@@ -10,13 +10,11 @@
 //   others   integer arrays under names such as topk_ids, or of three axes: --layers tells which axis is that of the
 //            layers, [tokens, layers, K] or [layers, tokens, K]; arrays [tokens, K] whose names have the layer
 //
-// JSON may be a response, a list of responses, or one response per line; "routed_experts" may be at any depth, also as
-// nested lists. A sequence becomes a step. Layers count from 0, and dense layers are zeros in the file. If all K
-// experts of a token in a layer are equal, the layer has no router or the token is padding, and the token is left out
-// in this layer; with K = 1, a layer of zeros is left out. The number of experts is the stated one, else the highest
-// chosen expert plus one. If a token has an expert twice in a layer, the numbers are not experts or have another shape.
-// routed_shape.h finds the shape of a flat array and the slots without experts. Sources: vLLM PRs 28284 and 38939,
-// SGLang PR 12162, verl's DataProto.
+// "routed_experts" may be at any depth, also as nested lists. A sequence becomes a step. If all K experts of a token in
+// a layer are equal, the layer has no router or the token is padding, and the token is left out in this layer; with K =
+// 1, a layer of zeros is left out. If a token has an expert twice in a layer, the numbers are not experts or have
+// another shape. routed_shape.h finds the shape of a flat array and the slots without experts. Sources: vLLM PRs 28284
+// and 38939, SGLang PR 12162, verl's DataProto.
 #pragma once
 
 #include <string>

@@ -126,8 +126,8 @@ class RunBuilder {
     bool leaves_out_zeros = false;
   };
   struct RankLoads {
-    int copies = 0;            // ranks whose loads are those that are kept; -1: others were added
-    std::uint64_t tokens = 0;  // of the first rank
+    int copies = 0;           // ranks whose loads are those that are kept; -1: others were added
+    std::int64_t tokens = 0;  // of the first rank
   };
   struct Step {
     Step() { frame.aux_loss = frame.z_loss = kNoValue; }
@@ -174,6 +174,7 @@ class RunBuilder {
   void keep(std::size_t bytes);
   RunInfo info_of_steps() const;
   bool can_open() const;
+  int stated_experts() const { return std::max(stated.info.n_experts, log_->options.routed.experts); }
   void open();
   std::map<int, int> layers_of_model(const RunInfo& info);
   TelemetryFrame frame_of(std::int64_t number, Step step);

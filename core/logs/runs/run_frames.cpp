@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -99,14 +98,13 @@ bool RunBuilder::can_open() const {
 // experts says so.
 void RunBuilder::find_first_expert() {
   std::vector<std::vector<double>*> lists;
-  const int stated_experts = std::max(stated.info.n_experts, log_->options.routed.experts);
   for (auto& [number, step] : open_)
     for (auto& [layer, experts] : step.experts)
       for (std::vector<double>* values : {&experts.counts, &experts.shares, &experts.biases}) {
         if (values->empty()) continue;
         const bool is_from_1 =
             values->size() > 2 && std::isnan(values->front()) &&
-            (experts.leaves_out_zeros ? highest_expert_ == stated_experts : !std::isnan((*values)[1]));
+            (experts.leaves_out_zeros ? highest_expert_ == stated_experts() : !std::isnan((*values)[1]));
         if (!is_from_1) return;
         lists.push_back(values);
       }
@@ -296,7 +294,7 @@ std::vector<std::string> RunBuilder::remarks() const {
   if (no_expert_.count > 0) remarks.push_back(no_expert_.text());
   if (std::string question = question_of_first_expert(); !question.empty()) remarks.push_back(std::move(question));
   const bool leaves_out_zeros = highest_expert_ >= 0 || (no_expert_.count > 0 && !has_zero_);
-  if (leaves_out_zeros && stated.info.n_experts == 0 && log_->options.routed.experts == 0)
+  if (leaves_out_zeros && stated_experts() == 0)
     remarks.push_back(fmt::format(
         "experts without tokens are left out, so that the number of experts is not known: it is read as {}, the "
         "highest that occurs and one; --experts states it",
@@ -307,8 +305,7 @@ std::vector<std::string> RunBuilder::remarks() const {
 
 std::string RunBuilder::question_of_first_expert() const {
   const bool leaves_out_zeros = highest_expert_ >= 0 || no_expert_.count > 0;
-  const bool is_stated = std::max(stated.info.n_experts, log_->options.routed.experts) > 0;
-  return leaves_out_zeros && !is_stated && !has_expert_0_ && first_expert_ == 0 && imported_
+  return leaves_out_zeros && stated_experts() == 0 && !has_expert_0_ && first_expert_ == 0 && imported_
              ? from_1_text(imported_->info().n_experts - 1)
              : std::string();
 }
@@ -339,8 +336,8 @@ bool RunBuilder::is_further_part(int part, int layer, std::int64_t step) {
 
 // Returns how many ranks have the experts of a layer together: each logs `experts` of those that are stated.
 std::size_t RunBuilder::ranks_of_list(std::size_t experts) const {
-  const std::size_t stated_experts = std::max(stated.info.n_experts, log_->options.routed.experts);
-  return rank_ && experts > 0 && stated_experts % experts == 0 ? std::max<std::size_t>(1, stated_experts / experts) : 1;
+  const std::size_t all = stated_experts();
+  return rank_ && experts > 0 && all % experts == 0 ? std::max<std::size_t>(1, all / experts) : 1;
 }
 
 void RunBuilder::set_counts(Step& step, int layer, std::span<const std::uint32_t> counts) {
@@ -354,7 +351,7 @@ void RunBuilder::set_counts(Step& step, int layer, std::span<const std::uint32_t
   std::vector<std::uint32_t>& of_router = router_at(step.frame.routers, layer).tokens_per_expert;
   if (counts.size() > of_router.size()) keep(sizeof(std::uint32_t) * (counts.size() - of_router.size()));
   RankLoads* const loads = rank_ ? &step.ranks[layer] : nullptr;
-  const std::uint64_t tokens = loads ? std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}) : 0;
+  const std::int64_t tokens = loads ? sum_of(counts) : 0;
   if (!is_added_ || of_router.size() != counts.size()) {
     if (loads) loads->tokens = tokens;
     return of_router.assign(counts.begin(), counts.end());
@@ -372,8 +369,7 @@ void RunBuilder::set_counts(Step& step, int layer, std::span<const std::uint32_t
 }
 
 std::string RunBuilder::question_of_ranks() const {
-  const bool is_stated = std::max(stated.info.n_experts, log_->options.routed.experts) > 0;
-  if (differing_ranks_ == 0 || is_stated || !imported_) return {};
+  if (differing_ranks_ == 0 || stated_experts() > 0 || !imported_) return {};
   const int experts = imported_->info().n_experts;
   return fmt::format(
       "{} ranks have different numbers of tokens, and their {} loads are added: if each rank has other experts, there "

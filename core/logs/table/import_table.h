@@ -5,8 +5,7 @@
 //                              layer for each evaluated batch, which is a step. top_k is the number of rows of a layer
 //                              in the smallest batch.
 //   step,NAME,NAME,...         figures: the cells of a row are read as a line of JSON (import_jsonl.h).
-// Rows may have any unambiguous order (table_loads.h). A row that cannot be read, also because of grouped digits
-// ("1,234"), which are ambiguous, is skipped and counted.
+// Rows may have any unambiguous order (table_loads.h).
 #pragma once
 
 #include <string>
@@ -15,9 +14,8 @@
 
 namespace moescope {
 
-// Reads the file once; it may grow meanwhile. Leaves out an unfinished last line that is still being written. Throws
-// std::runtime_error if the file cannot be read, has no readable row, takes more than kMaxTableBytes, or has rows in
-// an order that does not tell which of them count.
+// Reads the file once; it may grow meanwhile. Throws std::runtime_error if the file cannot be read, has no readable
+// row, takes more than kMaxTableBytes, or has rows in an order that does not tell which of them count.
 inline constexpr std::size_t kMaxTableBytes = std::size_t{1} << 30;  // memory for the rows of a table
 // Returns the name of the values in a download of TensorBoard, which is part of the file's name: "train_loss" for
 // "run-a-tag-train_loss (1).csv".
