@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "app/actions/account_actions.h"
 #include "app/actions/account_window.h"
 #include "app/actions/file_actions.h"
 #include "app/session/run_session.h"
@@ -134,6 +135,10 @@ class AccountTest : public QObject {
     QTRY_COMPARE_WITH_TIMEOUT(runsWithLoss(second.window.session()), std::size_t{1}, kWaitMs);
     QCOMPARE(second.window.session()->histories().front()->info().n_experts, 4);
     QVERIFY(!second.window.findChild<AccountWindow*>());  // nothing is to be confirmed
+    second.window.findChild<AccountActions*>()->showAccount();
+    auto* shown_account = second.window.findChild<AccountWindow*>();
+    QVERIFY(shown_account && shown_account->isVisible());
+    QVERIFY(rowOf(shown_account->findChild<QTreeWidget*>("account_table"), "nll_bits")->text(6).contains("stated"));
   }
 
   void aNameIsLeftOut() {

@@ -10,6 +10,7 @@
 #include <QTemporaryDir>
 #include <QTest>
 
+#include "app/actions/checkpoint_actions.h"
 #include "app/actions/compare_actions.h"
 #include "app/actions/router_actions.h"
 #include "app/actions/run_control.h"
@@ -174,6 +175,20 @@ class ActionsTest : public QObject {
     QCOMPARE(t.window.session()->histories()[0]->steps().last, std::int64_t{4});
     QVERIFY(!t.window.findChild<QUndoStack*>()->canUndo());
     t.trainTo(7);
+  }
+
+  void theMenuOfAStepRewindsToTheNearestCheckpoint() {
+    Trained t;
+    auto* actions = t.window.findChild<CheckpointActions*>();
+    QMenu menu;
+    actions->addActionsTo(&menu, 6);
+    QAction* rewind = menu.actions().value(0);
+    QCOMPARE(rewind->text().remove('&'), QString("Rewind to step 5 (deletes 7 steps)"));
+    QSignalSpy went_back(actions, &CheckpointActions::wentBack);
+    rewind->trigger();
+    QCOMPARE(went_back.size(), 1);
+    t.live()->flush();
+    QCOMPARE(t.live()->status().step, std::int64_t{5});
   }
 
   void branchTrainsATwinFromTheCheckpoint() {

@@ -12,7 +12,9 @@
 #include <algorithm>
 
 #include "app/actions/file_actions.h"
+#include "app/actions/queue_actions.h"
 #include "app/bars/notice_bar.h"
+#include "app/docks/outcomes_table.h"
 #include "app/docks/outcomes_view.h"
 #include "app/setup/compare_dialog.h"
 #include "core/config/config_difference.h"
@@ -246,11 +248,13 @@ class CandidatesTest : public QObject {
   }
 
   void cancellingKeepsFinishedGroups() {
-    RunConfig config = quick("cancelled");
-    OpenWindow w(config);
-    CompareDialog* dialog = dialogWith(w, 7);
-    dialog->findChild<QSpinBox*>("group_steps")->setValue(50);
-    QTest::mouseClick(pushButton(dialog, "Train 7 candidates"), Qt::LeftButton);
+    OpenWindow w(quick("cancelled"));
+    std::vector<RunConfig> runs(8, quick("cancelled"));
+    for (std::size_t i = 1; i < runs.size(); ++i) {
+      runs[i].name = "candidate " + std::to_string(i);
+      runs[i].optimizer.lr = 0.002 + 0.0001 * static_cast<double>(i);
+    }
+    w.window.findChild<QueueActions*>()->start(runs, 50);
     auto* dock = w.window.findChild<OutcomesView*>();
     auto* stop = dock->findChild<QPushButton*>("queue_stop");
     QCOMPARE(stop->text(), QString("Cancel"));
@@ -344,9 +348,18 @@ class CandidatesTest : public QObject {
     return paths;
   }
 
-  // Sorts the table and opens a recording, with the keyboard only.
+  // Chooses a row, then sorts the table and opens a recording, with the keyboard only.
   void sortingAndOpening(OpenWindow& w, OutcomesView* dock) {
-    auto* table = dock->findChild<QTableView*>("outcomes_table");
+    auto* table = dock->findChild<OutcomesTable*>();
+    QCOMPARE(table->outcomes().size(), 6u);
+    QCOMPARE(table->notMeasured(), QString());
+    QVERIFY(table->heightFor(6) > table->heightFor(5));
+    QString chosen;
+    connect(table, &OutcomesTable::chosen, this,
+            [&](const Outcome& outcome) { chosen = QString::fromStdString(outcome.name); });
+    emit table->clicked(table->model()->index(2, 0));
+    QCOMPARE(chosen, shownColumn(table, 0)[2]);
+    table->disconnect(this);
     table->setFocus();
     table->setCurrentIndex(table->model()->index(0, 1));  // the column of the settings that differ
     const auto sorted = [&] {

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <span>
 
+#include "app/actions/capture_actions.h"
 #include "app/actions/file_actions.h"
 #include "app/actions/run_control.h"
 #include "app/window/main_window.h"
@@ -139,6 +140,21 @@ class CaptureTest : public QObject {
     for (std::size_t i = 0; i < 32; ++i)
       QCOMPARE(block.elements[i].value, captured->values[7 * captured->cols + 32 + i]);
     QCOMPARE(block.format.element, ElementFormat::e4m3);
+  }
+
+  void anOperandAndAPartOfItAreOpened() {
+    CaptureWindow w;
+    w.trainTo(3);
+    auto* actions = w.window.findChild<CaptureActions*>();
+    const OperandPlace place{1, Gemm::expert_w1, OperandRole::x, Direction::forward};
+    actions->open(place, 2);
+    QCOMPARE(w.window.workspaces()->current(), w.window.workspaces()->microscaling());
+    w.waitForCapture();
+    QVERIFY(w.tensors()->captured()->place == place);
+    QCOMPARE(w.tensors()->captured()->step, std::int64_t(3));
+    actions->openElement({.place = place, .row = 40, .column = 33}, 1);  // recomputed
+    const auto captured = [&] { return w.tensors()->captured(); };
+    QTRY_VERIFY_WITH_TIMEOUT(captured() && captured()->step == 1 && w.tensors()->showsBlockOf(40, 33), kWaitMs);
   }
 
   // A captured operand opens at the block that loses most; the buttons go on to blocks that lose less.

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "app/actions/file_actions.h"
+#include "app/actions/scan_actions.h"
 #include "app/bars/notice_bar.h"
 #include "app/setup/checkpoint_dialog.h"
 #include "app/setup/folder_runs_dialog.h"
@@ -190,6 +191,29 @@ class CheckpointTest : public QObject {
     w.window.files()->open({recording});
     QVERIFY(opened.wait(kWaitMs));
     QVERIFY2(costs->answerText().contains(" is the most sensitive: divergence "), qPrintable(costs->answerText()));
+  }
+
+  void aScanMeasuresTheTextsThatTheRecordingNames() {
+    OpenWindow w;
+    runTexts(w);
+    const History& run = *w.window.session()->histories().front();
+    std::size_t texts = 0;
+    CheckpointScan scan(run, [&](CheckpointModel&, const std::vector<LabelledText>& read, const ComparedTexts&,
+                                 const CheckpointScan::Progress& progress) {
+      texts = read.size();
+      progress(3, 4);
+    });
+    QTRY_VERIFY_WITH_TIMEOUT(scan.hasEnded(), kWaitMs);
+    QCOMPARE(scan.error(), std::string());
+    QVERIFY(texts > 0);
+    QCOMPARE(scan.measured(), 1);
+    QCOMPARE(scan.passes_done(), 3);
+    QCOMPARE(scan.passes(), 4);
+    CheckpointScan failed(run, [](CheckpointModel&, const std::vector<LabelledText>&, const ComparedTexts&,
+                                  const CheckpointScan::Progress&) { throw std::runtime_error("no memory"); });
+    QTRY_VERIFY_WITH_TIMEOUT(failed.hasEnded(), kWaitMs);
+    QCOMPARE(failed.error(), std::string("no memory"));
+    QCOMPARE(failed.measured(), 0);
   }
 
   // Measures the loss without each expert, by domain, and without several; the panel of one expert shows the loss.

@@ -12,6 +12,7 @@
 #include "tests/support/test_look.h"
 #include "widgets/microscaling/block_scales_panel.h"
 #include "widgets/microscaling/operand_costs_panel.h"
+#include "widgets/microscaling/precision_twins_table.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/panel/tensor_text.h"
@@ -189,6 +190,24 @@ class QuantizationTest : public QObject {
     QCOMPARE(tall.findChild<MatrixPlot*>()->rows(), 58);
     QVERIFY(legend_pixels(&panel) > 0);
     QVERIFY(legend_pixels(&tall) > 0);
+  }
+
+  void theCostliestOperandIsNamed() {
+    PrecisionScan scan{.recipe = Recipe::mxfp4, .pieces = 4, .loss = 5, .twins = {}};
+    using Scope = PrecisionTwin::Scope;
+    scan.twins = {{.scope = Scope::all_operands, .loss_change = {0.02, 0.01}, .divergence = {0.05, 0.01}},
+                  {.layer = 2, .loss_change = {0.01, 0.01}, .divergence = {0.03, 0.001}},
+                  {.layer = 1, .loss_change = {0.01, 0.01}, .divergence = {0.01, 0.001}, .behind = {0.02, 0.001}}};
+    const QString answer = twinsAnswers(scan).value(0);
+    QVERIFY2(answer.contains("layer 2 is the most sensitive"), qPrintable(answer));
+    QCOMPARE(twinsTable(scan).rows(), 3u);
+    QStandardItemModel model;
+    fillTwins(model, scan);
+    QCOMPARE(model.rowCount(), 3);
+    QCOMPARE(model.item(1, 1)->data(Qt::UserRole).toDouble(), 0.03);
+    const std::vector<Recipe> recipes = forwardRecipes();
+    QVERIFY(std::ranges::find(recipes, Recipe::mxfp4) != recipes.end());
+    QVERIFY(std::ranges::find(recipes, Recipe::fp32) == recipes.end());
   }
 
   // The table shows whole rows only, for every height of the panel.

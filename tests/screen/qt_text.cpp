@@ -18,6 +18,7 @@
 #include "widgets/text/coactivation_panel.h"
 #include "widgets/text/routing_stability_panel.h"
 #include "widgets/text/specialisation_panel.h"
+#include "widgets/text/token_text_view.h"
 #include "widgets/text/tokens_and_sample_panel.h"
 
 namespace moescope {

@@ -9,9 +9,14 @@
 #include <span>
 #include <string_view>
 
+#include "core/files/tensors/open_tensors.h"
 #include "core/files/tensors/safetensors.h"
+#include "core/logs/dumps/count_arrays.h"
 #include "core/logs/dumps/count_names.h"
+#include "core/logs/dumps/imatrix.h"
 #include "core/logs/dumps/import_expert_counts.h"
+#include "core/logs/dumps/rank_counts.h"
+#include "core/logs/dumps/router_logits.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/open_runs.h"
 #include "tests/support/problem_of.h"
@@ -260,7 +265,12 @@ class RankCountDumps : public ExpertCountDumps {
 TEST_F(RankCountDumps, RanksHoldPartsOfTheExperts) {
   put_rank(0, line(100, "[[1, 2], [10, 20]]") + line(200, "[[5, 1], [6, 10]]"));
   put_rank(1, line(100, "[[3, 104], [5, 75]]") + line(200, "[[2, 102], [60, 34]]"));
-  const Imported imported = read(folder_ / "tokens_per_expert");
+  EXPECT_TRUE(holds_rank_counts(folder_ / "tokens_per_expert"));
+  EXPECT_FALSE(holds_rank_counts(folder_ / "."));
+  EXPECT_TRUE(is_rank_counts_line(line(100, "[[1, 2]]")));
+  EXPECT_FALSE(is_rank_counts_line(R"({"iter": 100, "loss": 3})"));
+  EXPECT_EQ(file_kind(folder_ / "tokens_per_expert"), FileKind::expert_counts);
+  const Imported imported = import_rank_counts(folder_ / "tokens_per_expert", {});
   EXPECT_EQ(imported.runs[0]->info().n_experts, 4);
   EXPECT_EQ(counts_of(imported, 100, 1), (Counts{11, 22, 8, 179}));
   EXPECT_EQ(counts_of(imported, 200, 1), (Counts{11, 11, 62, 136}));
@@ -370,25 +380,30 @@ const std::vector<GgufCounts> kImatrix = {{"blk.0.attn_q.weight.counts", {450}},
                                           {"blk.1.ffn_gate_exps.weight.counts", {225, 225, 225, 225}}};
 
 TEST_F(ExpertCountDumps, ImatrixHasCountsOfExperts) {
-  const Imported imported = read(put("imatrix.gguf", gguf_of("imatrix", kImatrix)));
+  const std::string path = put("imatrix.gguf", gguf_of("imatrix", kImatrix));
+  EXPECT_TRUE(begins_like_gguf(gguf_of("imatrix", kImatrix)) && is_imatrix(path));
+  EXPECT_EQ(file_kind(path), FileKind::expert_counts);
+  const Imported imported = import_imatrix(path, {});
   EXPECT_EQ(counts_of(imported, 0, 0), (Counts{100, 90, 110, 600}));
   EXPECT_EQ(counts_of(imported, 0, 1), (Counts{225, 225, 225, 225}));
   EXPECT_EQ(imported.runs[0]->info().top_k, 2);  // 900 counts of 450 tokens
-  EXPECT_EQ(file_kind(put("model.gguf", gguf_of("model", kImatrix))), FileKind::unread);
+  const std::string model = put("model.gguf", gguf_of("model", kImatrix));
+  EXPECT_FALSE(is_imatrix(model));
+  EXPECT_EQ(file_kind(model), FileKind::unread);
 }
 
 TEST_F(ExpertCountDumps, ADamagedImatrixIsRefused) {
   const std::string whole = gguf_of("imatrix", kImatrix);
   for (std::size_t size = 4; size + 32 < whole.size(); size += 7) {
     const std::string path = put("imatrix.gguf", whole.substr(0, size));
-    const std::string problem = problem_of([&] { import_expert_counts(path); });
+    const std::string problem = problem_of([&] { import_imatrix(path, {}); });
     EXPECT_TRUE(says(problem, path + ": ")) << size << ": " << problem;
   }
   std::string damaged = whole;
   for (std::size_t at = 4; at < damaged.size(); at += 3) {  // must not crash or take much memory
     damaged = whole;
     damaged[at] = '\xff';
-    problem_of([&] { import_expert_counts(put("imatrix.gguf", damaged)); });
+    problem_of([&] { import_imatrix(put("imatrix.gguf", damaged), {}); });
   }
 }
 
@@ -400,11 +415,34 @@ TEST_F(ExpertCountDumps, RouterLogitsNeedTopK) {
   writer.write(folder_ / "outputs.safetensors");
   const std::string path = folder_ / "outputs.safetensors";
   EXPECT_TRUE(says(refused(path), "holds logits of a router, which do not say how many experts a token gets: --top-k"));
-  const Imported imported = read(path, {.top_k = 2});
+  EXPECT_EQ(file_kind(path), FileKind::expert_counts);
+  const TensorFile file = open_tensors(path);
+  EXPECT_TRUE(is_router_logits(file.tensors().front(), file));
+  ImportOptions options;
+  options.routed.top_k = 2;
+  const Imported imported = import_router_logits(file, options);
   EXPECT_EQ(counts_of(imported, 0, 0), (Counts{1, 1, 2}));
   EXPECT_EQ(counts_of(imported, 0, 1), (Counts{2, 1, 1}));  // of equal logits the first expert is chosen
   EXPECT_TRUE(says(all_remarks(imported), "the 2 experts with the largest logits"));
   EXPECT_TRUE(says(refused(path, {.top_k = 4}), "has 3 experts, but --top-k is 4"));
+}
+
+// Counts of copies, and of experts with a number in their name: the copies are the same tokens.
+TEST(CountArrays, HaveTheNumbersOfTheirNamesAndAxes) {
+  const auto array = [](const char* name, Shape shape, std::vector<double> values) {
+    return CountArray{name, std::move(shape), [values] { return values; }};
+  };
+  const std::vector<CountArray> arrays = {
+      array("records.0.logical_count", {2, 2}, {1, 2, 3, 4}), array("records.1.logical_count", {2, 2}, {5, 6, 7, 8}),
+      array("records.0.physical_count", {2, 2}, {1, 2, 3, 4}), array("num_experts", {}, {2})};
+  EXPECT_TRUE(is_count_array(arrays[0], "dump.json"));
+  EXPECT_FALSE(is_count_array(arrays[3], "dump.json"));
+  const Imported imported = runs_of_counts("dump.json", arrays, {.experts = 2, .top_k = 1}, {});
+  ASSERT_EQ(imported.runs.size(), 1u);
+  EXPECT_EQ(imported.runs[0]->info().top_k, 1);
+  EXPECT_EQ(find_router(imported.runs[0]->frame_at(0).get(), 1)->tokens_per_expert, (Counts{3, 4}));
+  EXPECT_EQ(find_router(imported.runs[0]->frame_at(1).get(), 0)->tokens_per_expert, (Counts{5, 6}));
+  EXPECT_TRUE(says(problem_of([&] { runs_of_counts("dump.json", {arrays[3]}, {}, {}); }), "has no counts of experts"));
 }
 
 TEST(CountNames, NumbersAreStepsLayersAndExpertsByTheWordsBeforeThem) {

@@ -7,6 +7,7 @@
 #include "core/frame/router_stats.h"
 #include "core/logs/events/event_records.h"
 #include "core/logs/file_kind.h"
+#include "core/logs/lines/frame_json.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "core/logs/lines/jsonl.h"
 #include "core/logs/open_runs.h"
@@ -139,6 +140,28 @@ TEST(ImportJsonl, HugeClaimsAreRefused) {
       read({R"({"layers":1e300})", R"({"step":1e30})", R"({"step":0,"tokens_per_expert":[[4294967296]]})"});
   EXPECT_EQ(reader.bad().count(), 3);
   EXPECT_FALSE(reader.history());
+  LineBudget budget(1000);
+  budget.take(4 << 20);
+  EXPECT_THROW(budget.take(65 * 1000), Unreadable);
+  EXPECT_NO_THROW(budget.take(64 * 1000));
+}
+
+TEST(FrameJson, ARouterHasTheArraysOfTheLine) {
+  JsonLines parser;
+  RunInfo info;
+  info.n_experts = 3;
+  LineBudget budget(200);
+  const RouterFrame router = router_from_json(
+      parser.parse(R"({"layer":2,"tokens_per_expert":[1,2,3],"expert_bias":[0,0.5,null],"margin":0.25})"), info,
+      budget);
+  EXPECT_EQ(router.layer, 2);
+  EXPECT_EQ(router.tokens_per_expert, (std::vector<std::uint32_t>{1, 2, 3}));
+  EXPECT_FLOAT_EQ(router.expert_bias[1], 0.5f);
+  EXPECT_TRUE(is_missing(router.expert_bias[2]));
+  EXPECT_FLOAT_EQ(router.margin, 0.25f);
+  EXPECT_THROW(router_from_json(parser.parse(R"({"layer":2,"tokens_per_expert":[1,2]})"), info, budget), Unreadable);
+  EXPECT_EQ(setting(parser.parse(R"({"num_experts_per_tok":6})"), "top_k", 100), 6);
+  EXPECT_EQ(run_info_from_json(parser.parse(R"({"moe_layers":[1,3],"run":4,"seq":8,"batch":2})")).tokens_per_step, 16);
 }
 
 TEST(ImportJsonl, ARunThatGoesBackReplacesWhatFollowed) {

@@ -14,6 +14,7 @@
 #include "core/frame/frame.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/table/import_table.h"
+#include "core/logs/table/table_loads.h"
 
 namespace moescope {
 namespace {
@@ -147,6 +148,29 @@ TEST(ImportTable, ARestartDropsWhatCameAfterAndSaysSo) {
   ASSERT_EQ(second.remarks.size(), 2u);
   EXPECT_NE(second.remarks[1].find("(16 logged steps)"), std::string::npos) << second.remarks[1];
   ASSERT_FALSE(second.runs[0]->markers().empty());
+}
+
+TableOrder order_of(const std::vector<std::pair<std::int64_t, int>>& steps_and_layers) {
+  TableOrder order;
+  std::int64_t line = 1;
+  for (const auto& [step, layer] : steps_and_layers) order.add(step, static_cast<std::uint64_t>(layer), 0, ++line);
+  return order;
+}
+
+TEST(TableOrder, IsToldByTheStepsWithinASeries) {
+  const TableOrder written = order_of({{0, 0}, {0, 1}, {1, 0}, {1, 1}});
+  EXPECT_EQ(written.kind(), TableOrder::Kind::as_written);
+  EXPECT_FALSE(written.goes_back() || written.repeats());
+  EXPECT_EQ(order_of({{0, 0}, {1, 0}, {0, 1}, {1, 1}}).kind(), TableOrder::Kind::by_step);
+  EXPECT_EQ(order_of({{2, 0}, {1, 0}, {0, 0}}).kind(), TableOrder::Kind::newest_first);
+  const TableOrder restart = order_of({{0, 0}, {1, 0}, {2, 0}, {1, 0}, {2, 0}});
+  EXPECT_EQ(restart.kind(), TableOrder::Kind::as_written);
+  EXPECT_TRUE(restart.goes_back());
+  const TableOrder sorted_with_restart = order_of({{0, 0}, {1, 0}, {2, 0}, {1, 0}, {2, 0}, {0, 1}, {1, 1}});
+  EXPECT_EQ(sorted_with_restart.kind(), TableOrder::Kind::lost);
+  EXPECT_THROW(sorted_with_restart.kind_of("x.csv"), std::runtime_error);
+  EXPECT_EQ(order_of({{3, 0}, {3, 0}}).repeated(),
+            "line 3: the same step, layer and expert as in a row before (step 3)");
 }
 
 TEST(ImportTable, AnOrderThatLeavesADoubtIsRefused) {

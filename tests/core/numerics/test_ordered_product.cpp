@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/numerics/gemm.h"
+#include "core/numerics/kernels/ordered_product.h"
 #include "core/numerics/matrix_units.h"
 #include "core/numerics/rng.h"
 #include "tests/support/processors.h"
@@ -37,6 +38,11 @@ struct Stored {
         cols(trans == Trans::yes ? n_rows : n_cols),
         values(random_values<T>(rows * (cols + 3), purpose)) {}
   Matrix<T> view() { return {values.data(), rows, cols, cols + 3}; }
+  SteppedMatrix<T> stepped(Trans trans) const {
+    const Index row_step = cols + 3;
+    return trans == Trans::yes ? SteppedMatrix<T>{values.data(), 1, row_step}
+                               : SteppedMatrix<T>{values.data(), row_step, 1};
+  }
   T at(Trans trans, Index row, Index col) const {
     return trans == Trans::yes ? values[col * (cols + 3) + row] : values[row * (cols + 3) + col];
   }
@@ -67,11 +73,16 @@ void expect_plain_bits(ProductShape shape, Trans ta, Trans tb, T alpha, T beta) 
       element = plain_element(alpha, products, beta, element);
     }
   const PortableProducts portable(true);
-  gemm(ta, tb, alpha, a.view(), b.view(), beta, c.view());
-  Bits found_bits, plain_bits;
-  append(found_bits, c.values);
+  Stored<T> gemm_c = c;
+  ordered_product(alpha, a.stepped(ta), b.stepped(tb), shape.k, beta, c.view());
+  gemm(ta, tb, alpha, a.view(), b.view(), beta, gemm_c.view());
+  Bits plain_bits;
   append(plain_bits, expected);
-  EXPECT_EQ(found_bits, plain_bits) << shape.m << " x " << shape.n << " x " << shape.k;
+  for (const Stored<T>* found : {&c, &gemm_c}) {
+    Bits found_bits;
+    append(found_bits, found->values);
+    EXPECT_EQ(found_bits, plain_bits) << shape.m << " x " << shape.n << " x " << shape.k;
+  }
 }
 
 template <class T>

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/numerics/kernels/what_if_tile.h"
 #include "core/numerics/rng.h"
 #include "core/numerics/what_if.h"
 #include "tests/support/every_format.h"
@@ -42,6 +43,30 @@ void expect_same(const std::vector<float>& x, std::size_t rows, std::size_t cols
     EXPECT_NEAR(row.sums.xq, sums.xq, kSumTolerance * sums.x2);
     EXPECT_NEAR(row.sums.err2, sums.err2, kSumTolerance * sums.err2 + 1e-300);
     EXPECT_NEAR(row.sums.crest, sums.crest, kSumTolerance * sums.crest);
+  }
+}
+
+// A tile that is neither full of rows nor of columns; its sums are added to those of an earlier tile.
+TEST(WhatIfTile, AddsTheStatisticsOfItsLanes) {
+  constexpr int kRows = 5, kCols = 44;
+  const std::vector<float> x = normal_values(kRows * kCols);
+  const std::vector<WhatIfRow> expected = what_if({x.data(), kRows, kCols});
+  WhatIfTile tile;
+  tile.depth = kCols;
+  tile.lanes = kRows;
+  tile.x.fill(0);
+  for (int row = 0; row < kRows; ++row)
+    for (int col = 0; col < kCols; ++col) tile.x[col * kWhatIfLanes + row] = x[row * kCols + col];
+  std::vector<WhatIfRow> rows(expected.size() / 2);
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].format = expected[i].format;
+  add_tile(tile, rows.data());
+  add_tile(tile, rows.data());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].sums.elements, 2 * expected[i].sums.elements);
+    EXPECT_EQ(rows[i].sums.blocks, 2 * expected[i].sums.blocks);
+    EXPECT_EQ(rows[i].sums.underflow, 2 * expected[i].sums.underflow);
+    EXPECT_EQ(rows[i].sums.amax, expected[i].sums.amax);
+    EXPECT_NEAR(rows[i].sums.err2, 2 * expected[i].sums.err2, 1e-12 * rows[i].sums.err2);
   }
 }
 
