@@ -18,6 +18,7 @@
 #include "core/model/learner.h"
 #include "core/model/moe/dispatch.h"
 #include "core/model/moe/experts.h"
+#include "core/model/moe/moe_layer.h"
 #include "core/model/moe/router.h"
 #include "core/numerics/rng.h"
 
@@ -181,6 +182,45 @@ TEST(Gradients, FeedForward) {
   expect_gradient("h", h, dh, loss);
   expect_gradient("w1, w3", w13, g13, loss);
   expect_gradient("w2", w2, g2, loss);
+}
+
+TEST(Gradients, MoeLayer) {
+  constexpr int kSequences = 2, kLength = 9, kTokens = kSequences * kLength;
+  RunConfig config;
+  config.model = tiny_model();
+  config.router.top_k = 3;
+  Parameters<double> parameters(config.model);
+  fill_weights(parameters);
+  const Index dim = config.model.dim;
+  std::vector<double> h = random_values(kTokens * dim, "h");
+  const std::vector<double> r = random_values(h.size(), "r"), residual = random_values(h.size(), "residual"),
+                            bias(config.model.n_experts);
+  std::vector<double> y(h.size()), dh(h.size());
+  const BatchPart part(kSequences, kLength);
+  MoeLayer<double> layer(config, part);
+  MoeActivations<double> activations;
+  MoeWorkspace<double> workspace;
+  Arena<double> arena;
+  activations.plan_memory(arena, config, part);
+  workspace.plan_memory(arena, config, part);
+  arena.commit();
+  PhaseClock clock;
+  const StepPrecision unquantized;
+  const LayerPrecision precision{.step = &unquantized, .shard_rows = part.shard_rows()};
+  const MoePass<double> pass{parameters.weight_view.layers[1], activations, workspace, precision, clock};
+  const Matrix<const double> in(h.data(), kTokens, dim);
+  const auto loss = [&] {
+    layer.forward(pass, in, {residual.data(), kTokens, dim}, bias, {y.data(), kTokens, dim});
+    return weighted_sum(r, y.data());
+  };
+  loss();
+  layer.backward(pass, parameters.gradient_view.layers[1], in, {r.data(), kTokens, dim}, {dh.data(), kTokens, dim});
+  expect_gradient("h", h, dh, loss, 100);
+  for (const char* name : {"layers.1.moe.router.gate.weight", "layers.1.moe.experts.w2"}) {
+    const ParameterTensor& tensor = parameters.tensor(name);
+    expect_gradient(name, parameters.weights.subspan(tensor.offset, tensor.elements()),
+                    parameters.gradients.subspan(tensor.offset, tensor.elements()), loss);
+  }
 }
 
 struct RouterCase {

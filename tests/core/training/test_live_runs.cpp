@@ -12,6 +12,7 @@
 #include "core/recording/recording.h"
 #include "core/training/checkpoint_folder.h"
 #include "core/training/engine/live_runs.h"
+#include "core/training/engine/live_thread.h"
 #include "tests/support/live_steps.h"
 #include "tests/support/test_folder.h"
 
@@ -262,6 +263,38 @@ TEST(LiveRuns, ChangeToARunThatCatchesUpWaitsForTheStepOfTheFirst) {
   const auto of_a = all_losses(*live.histories()[0]), of_b = all_losses(*live.histories()[1]);
   EXPECT_TRUE(std::equal(of_a.begin(), of_a.begin() + 6, of_b.begin())) << "step 5's loss is of the weights before";
   EXPECT_NE(of_a[6], of_b[6]);
+}
+
+std::vector<PinnedChange> changes_of_run_a(const ChangeLog& log, std::uint64_t after = 0,
+                                           std::set<Setting> except = {}) {
+  return log.inherited({0, after, std::move(except)});
+}
+
+TEST(ChangeLog, InheritedChangesAreThoseOfTheRunAfterItsSettings) {
+  ChangeLog log;
+  const Setting rate(&RouterConfig::bias_update_rate), lr(&OptimizerConfig::lr);
+  const std::uint64_t first = log.add({0, rate, 0.1}, {}).id, other = log.add({1, rate, 0.2}, {}).id,
+                      last = log.add({0, lr, 0.3}, {}).id;
+  EXPECT_LT(first, other);
+  EXPECT_EQ(changes_of_run_a(log).size(), 2u);
+  EXPECT_EQ(changes_of_run_a(log, first).front().id, last);
+  EXPECT_EQ(changes_of_run_a(log, 0, {lr}).front().id, first);
+  log.set_step(first, 7);
+  EXPECT_EQ(changes_of_run_a(log).front().step, 7);
+  EXPECT_EQ(changes_of_run_a(log).back().step, PinnedChange::kNotYet);
+}
+
+TEST(ChangeLog, ARewindUndoesTheChangesAfterTheCheckpoint) {
+  ChangeLog log;
+  const Setting lr(&OptimizerConfig::lr);
+  const std::uint64_t kept_id = log.add({0, lr, 0.1}, {}).id;
+  log.note_checkpoint(10, kept_id);
+  log.note_checkpoint(20, log.add({0, lr, 0.2}, {}).id);
+  log.undo_after(10);
+  ASSERT_EQ(changes_of_run_a(log).size(), 1u);
+  EXPECT_EQ(changes_of_run_a(log).front().id, kept_id);
+  EXPECT_EQ(log.last_before(10), kept_id);
+  EXPECT_EQ(log.last_before(20), 0u) << "its checkpoint is gone";
 }
 
 TEST(LiveRuns, RefusesTwinsThatCannotBe) {
