@@ -163,8 +163,9 @@ void CompareActions::fillMenu(QMenu* menu, std::optional<int> chip) {
           ->addAction(valueWords(QString::fromStdString(choice)), this,
                       [this, choice] { addTwinWith(&PrecisionConfig::experts, choice); })
           ->setToolTip(QString::fromStdString(choice));
-  menu->addAction("Another &value of a setting...", this, [this] { askForTwin({}); })->setEnabled(room);
-  if (!room) menu->addAction(QString("%1 runs are open, more cannot be compared").arg(kMaxRuns))->setEnabled(false);
+  menu->addAction(room ? "Another &value of a setting..." : "Candidates that train in &groups...", this,
+                  [this] { askForTwin({}); });
+  if (!room) menu->addAction(QString("%1 runs are open: no room for a further one").arg(kMaxRuns))->setEnabled(false);
   if (runs < 2 || chip == 0) return;
   menu->addSeparator();
   for (int run = chip.value_or(1); run < chip.value_or(runs - 1) + 1; ++run) addRemovalTo(menu, run);

@@ -13,6 +13,6 @@ struct ManualPage {
 QString manualFolder();                             // empty if there is no manual
 QList<ManualPage> manualPages();                    // in reading order
 QString manualPage(const QString& name);            // path of "precision.md"; empty if there is no such page
-ManualPage manualPageOn(const QString& workspace);  // the page about the panels of a workspace; empty if there is none
+ManualPage manualPageOn(const QString& workspace);  // the page about a workspace or "Lessons"; empty if there is none
 
 }  // namespace moescope

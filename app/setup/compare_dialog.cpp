@@ -10,6 +10,7 @@
 #include <QListWidget>
 #include <QMenu>
 #include <QPushButton>
+#include <QScreen>
 #include <QShortcut>
 #include <QSpinBox>
 #include <algorithm>
@@ -34,7 +35,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kUsualSteps = 300, kRowsShown = 6;
+constexpr int kUsualSteps = 300, kRowsShown = 4;
 
 constexpr int kDialogWidth = 480;  // width with the usual font
 
@@ -401,7 +402,9 @@ void CompareDialog::addToChosen() {
 }
 
 void CompareDialog::say(const QString& problem) {
-  if (!problem.isEmpty()) showProblem(problem_, problem);
+  if (problem.isEmpty()) return;
+  showProblem(problem_, problem);
+  growToFit();
 }
 
 RunConfig CompareDialog::with(RunConfig config) const {
@@ -443,7 +446,8 @@ void CompareDialog::showCandidates() {
   growToFit();
 }
 
-// Enlarges the dialog for the list and its cost. Keeps a larger size that the user chose.
+// Enlarges the dialog for the list, its cost and a problem, and keeps it on the screen. Keeps a larger size that the
+// user chose.
 void CompareDialog::growToFit() {
   if (!layout()) return;
   list_->layout()->activate();  // the layout must compute its new height now
@@ -453,6 +457,8 @@ void CompareDialog::growToFit() {
   const int needed_height =
       layout()->hasHeightForWidth() ? layout()->totalHeightForWidth(width()) : sizeHint().height();
   if (height() < needed_height) resize(width(), needed_height);
+  const int hidden_height = frameGeometry().bottom() - screen()->availableGeometry().bottom();
+  if (isVisible() && hidden_height > 0) move(x(), std::max(screen()->availableGeometry().top(), y() - hidden_height));
 }
 
 void CompareDialog::start() {

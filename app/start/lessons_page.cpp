@@ -12,12 +12,15 @@ constexpr int kNextDigitMs = 1500;  // time for the second digit of a number
 LessonsPage::LessonsPage(QWidget* parent)
     : FullPage("lessons_page", "Lessons", parent), list_(new LessonList(LessonList::Form::whole)) {
   QToolButton* start = flatButton("Start page", "lessons_start_page");
+  QToolButton* plan = flatButton("Plan of a course", "lessons_plan");
+  plan->setToolTip("Two sessions of 90 minutes, notes for the lecturer, problem sets (F1)");
   next_ = pageButton({}, "lessons_next", true);
-  for (QWidget* button : std::initializer_list<QWidget*>{start, next_}) headRow()->addWidget(button);
+  for (QWidget* button : std::initializer_list<QWidget*>{start, plan, next_}) headRow()->addWidget(button);
   column()->addWidget(list_);
   column()->addStretch(1);
   connect(list_, &LessonList::chosen, this, &LessonsPage::chosen);
   connect(next_, &QPushButton::clicked, this, [this] { emit chosen(next_lesson_); });
+  connect(plan, &QToolButton::clicked, this, &LessonsPage::planRequested);
   connect(start, &QToolButton::clicked, this, &LessonsPage::startPageRequested);
 }
 

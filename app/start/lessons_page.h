@@ -19,6 +19,7 @@ class LessonsPage : public FullPage {
  signals:
   void chosen(QString lesson);
   void startPageRequested();
+  void planRequested();
 
  protected:
   void keyPressEvent(QKeyEvent* event) override;

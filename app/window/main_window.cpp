@@ -202,6 +202,8 @@ void MainWindow::buildLessons() {
     drawer_->open();
   });
   connect(first_steps_->lessonsPage(), &FullPage::shown, drawer_, &SetupDrawer::close);
+  connect(first_steps_->lessonsPage(), &LessonsPage::planRequested, this,
+          [this] { openManualPage(this, manualPage("lessons.md")); });
 }
 
 void MainWindow::buildMenus(const QStringList& about) {

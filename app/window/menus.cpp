@@ -15,6 +15,7 @@
 #include "app/help/manual_window.h"
 #include "app/look/shortcut_sheet.h"
 #include "app/look/theme.h"
+#include "app/start/lessons_page.h"
 #include "app/window/projector_view.h"
 #include "app/workspaces/window_layout.h"
 #include "app/workspaces/workspace_tabs.h"
@@ -112,7 +113,9 @@ Panel* panelAround(QWidget* widget) {
 
 // Opens the page on the panels that are shown, on the start page the first one.
 void openPageOfWorkspace(const WorkspaceTabs* workspaces) {
-  const ManualPage page = manualPageOn(workspaces->isVisible() ? workspaces->current()->name() : "Overview");
+  const auto* lessons = workspaces->window()->findChild<LessonsPage*>();
+  const QString start = lessons && lessons->isVisible() ? "Lessons" : "Overview";
+  const ManualPage page = manualPageOn(workspaces->isVisible() ? workspaces->current()->name() : start);
   if (!page.path.isEmpty()) openManualPage(workspaces->window(), page.path);
 }
 

@@ -119,6 +119,9 @@ class CandidatesTest : public QObject {
     QCOMPARE(list->count(), 16);
     QVERIFY(showsWords(&dialog, "16 candidates are on the list, more cannot be compared"));
     QVERIFY(showsWords(&dialog, "in 6 groups"));
+    const auto* steps = dialog.findChild<QSpinBox*>("group_steps");
+    QVERIFY(list->mapTo(&dialog, list->rect().bottomLeft()).y() < steps->mapTo(&dialog, QPoint()).y());
+    QVERIFY(dialog.frameGeometry().bottom() <= dialog.screen()->availableGeometry().bottom());
     QVERIFY(QTest::qWaitForWindowActive(&dialog));
     list->setFocus();
     list->setCurrentRow(3);
