@@ -314,8 +314,7 @@ bool LessonGuide::startsRuns(int step) const {
 int LessonGuide::startOf(int step) const {
   while (step >= 0 && !startsRuns(step)) --step;
   if (step >= 0) return step;
-  if (lesson_.runs.empty()) return kNoRuns;
-  return kLessonsRuns;
+  return lesson_.runs.empty() ? kNoRuns : kLessonsRuns;
 }
 
 bool LessonGuide::runsAreOpen() const {
@@ -368,6 +367,7 @@ QList<LessonFigureRow> LessonGuide::figures() {
   QList<LessonFigureRow> rows;
   const auto& prediction = lessonStep().prediction;
   for (const LessonCheck& check : lessonStep().checks) {
+    if (!predicted() && check.figure.key == "finding") continue;  // its name says what will be found
     LessonFigureRow& row = rows.emplace_back(figureRow(check));
     const auto is_said = [&](const LessonCheck& other) { return refersTo(other, check) && refersTo(check, other); };
     const std::span before(lessonStep().checks.data(), &check);
@@ -381,13 +381,9 @@ QList<LessonFigureRow> LessonGuide::figures() {
 
 LessonFigureRow LessonGuide::figureRow(const LessonCheck& check) {
   LessonFigureRow row{printedText(check.text), {}, {}, LessonFigureRow::Kind::missing};
-  if (!predicted()) {
-    row.value = "after your prediction";
-    return row;
-  }
   const bool live = showsLiveFigures();
-  if (!live && !tasksDone()) {
-    row.value = "after the task";
+  if (!predicted() || (!live && !tasksDone())) {
+    row.value = predicted() ? "after the task" : "after your prediction";
     return row;
   }
   const LessonJudgement judged = reader_.judge(check);
@@ -404,8 +400,7 @@ bool LessonGuide::showsLiveFigures() {
   const auto& tasks = lessonStep().tasks;
   const auto& done = state().done;
   if (tasks.empty() || tasks.back().kind != LessonTask::Kind::run_until || !runsAreOpen()) return false;
-  const bool rest_done = std::all_of(done.begin(), done.end() - 1, [](bool is_done) { return is_done; });
-  return rest_done && !done.back() && session_->live()->status().running;
+  return std::ranges::find(done, false) == done.end() - 1 && session_->live()->status().running;  // the last is left
 }
 
 void LessonGuide::showNext() {

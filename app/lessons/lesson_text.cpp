@@ -41,7 +41,7 @@ void addCode(QBoxLayout* column, const QString& code) {
 }  // namespace
 
 QString spacedText(QString markdown) {
-  static const QRegularExpression space_before_unit(QStringLiteral("(?<=\\d) (?=%|dB)"));
+  static const QRegularExpression space_before_unit(QStringLiteral("(?<=\\d) (?=%|dB|\u00d7)"));
   markdown.replace(space_before_unit, QStringLiteral("\u00a0"));
   return markdown.trimmed().replace("\n\n", QStringLiteral("\n\n\u00a0\n\n"));
 }

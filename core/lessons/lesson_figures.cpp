@@ -34,6 +34,7 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"expert_gradient", Source::run, "", "norm of the gradient of an expert's weights before clipping, last measured"},
     {"expert_update", Source::run, "", "norm of the change of an expert's weights in a step, last measured"},
     {"bias_spread", Source::run, "", "largest minus smallest expert_bias of a layer at the end of the range"},
+    {"bias_change", Source::run, "", "largest change of an expert_bias from the first to the last step of the range"},
     {"counts_ratio", Source::run, "x",
      "counts of all experts over tokens times top_k, mean over the steps of the range"},
     {"load_correlation", Source::run, "",
@@ -519,11 +520,9 @@ double findings_of(const std::string& kind, const History& history) {
 
 double layer_figure(std::string_view key, const RunFigure& figure, const History& history, Frames frames, int layer) {
   const Of expert = figure.expert.rule;
-  if (key == "utilisation") return fold(expert, figure.expert.index, utilisations(frames, layer));
-  if (key == "expert_share") {
-    std::vector<double> shares = utilisations(frames, layer);
-    for (double& share : shares) share /= shares.size();
-    return fold(expert, figure.expert.index, shares);
+  if (key == "utilisation" || key == "expert_share") {
+    const std::vector<double> loads = utilisations(frames, layer);
+    return fold(expert, figure.expert.index, loads) / (key == "expert_share" ? loads.size() : 1);
   }
   if (key == "expert_gradient")
     return fold(expert, figure.expert.index, norms(frames, layer, &SpecialisationFrame::gradient_norm_E));
@@ -534,6 +533,12 @@ double layer_figure(std::string_view key, const RunFigure& figure, const History
   if (key == "bias_spread") {
     const std::vector<double> all = biases(frames, layer);
     return fold(Of::max, 0, all) - fold(Of::min, 0, all);
+  }
+  if (key == "bias_change") {
+    const std::vector<double> first = biases(frames.first(std::min<std::size_t>(frames.size(), 1)), layer);
+    std::vector<double> changes = biases(frames, layer);
+    std::ranges::transform(changes, first, changes.begin(), [](double b, double a) { return std::abs(b - a); });
+    return fold(Of::max, 0, changes);
   }
   if (key == "counts_ratio") {
     const std::vector<std::uint64_t> counts = loads(frames, layer);
