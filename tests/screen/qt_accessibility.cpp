@@ -13,6 +13,7 @@
 #include <QTabBar>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QTimer>
 #include <algorithm>
 
 #include "app/look/theme.h"
@@ -22,6 +23,7 @@
 #include "tests/support/open_window.h"
 #include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
+#include "widgets/plots/accessible_plot.h"
 #include "widgets/plots/matrix_plot.h"
 
 using namespace moescope;
@@ -107,6 +109,24 @@ class AccessibilityTest : public QObject {
     QTest::keyClick(cells, Qt::Key_Right);
     QVERIFY2(description->text(QAccessible::Value).contains("xpert 5"),
              qPrintable(description->text(QAccessible::Value)));
+  }
+
+  void aPlotHasTheNameOfItsPanelAndItsReadout() {
+    installAccessiblePlots();
+    installAccessiblePlots();  // does nothing
+    QWidget panel;
+    panel.setAccessibleName("Load");
+    MatrixPlot plot(&panel);
+    plot.setNotice("No data yet");
+    QAccessibleInterface* description = QAccessible::queryAccessibleInterface(&plot);
+    QCOMPARE(description->role(), QAccessible::Chart);
+    QCOMPARE(description->text(QAccessible::Name), QString("Load"));
+    QCOMPARE(description->text(QAccessible::Value), QString("No data yet"));
+    plot.setAccessibleName("Load of the layers");
+    QCOMPARE(description->text(QAccessible::Name), QString("Load of the layers"));
+    announceValueOf(&plot);
+    QCOMPARE(plot.findChild<QTimer*>("announce") != nullptr,
+             QAccessible::isActive());  // without a reader no timer runs
   }
 
   void focusIsSeenOnEveryControl_data() {

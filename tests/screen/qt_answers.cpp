@@ -25,6 +25,7 @@
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/router_confidence_and_losses_panel.h"
+#include "widgets/text/byte_affinity_view.h"
 #include "widgets/text/coactivation_panel.h"
 #include "widgets/text/routing_stability_panel.h"
 #include "widgets/text/specialisation_panel.h"
@@ -405,6 +406,9 @@ class AnswersTest : public QObject {
       Answering<SpecialisationPanel> panel(&selection);
       choose(&panel, "Figure", "lift by byte");
       const QString sentence = panel.answers().value(0);
+      const auto* view = panel.findChild<ByteAffinityView*>();
+      QCOMPARE(view->answers().value(0), sentence);
+      QVERIFY(view->step() >= 0 && view->step() <= selection.step());
       const auto frame = run.history()->specialisation_frame_at(selection.step());
       const auto table = std::ranges::find(frame->specialisation, selection.layer(), &SpecialisationFrame::layer);
       const std::size_t experts = table->n_experts();

@@ -20,6 +20,7 @@
 #include "widgets/cluster/deepep_gain_panel.h"
 #include "widgets/cluster/this_imbalance_panel.h"
 #include "widgets/cluster/time_of_a_step_panel.h"
+#include "widgets/plots/xy_plot.h"
 
 using namespace moescope;
 
@@ -403,6 +404,17 @@ class ClusterPanelsTest : public QObject {
     // The model's curve ends at the outermost measured points: one copy, and the copies of uniform routing.
     QVERIFY(std::abs(gains.by_groups.front().copies - 1) < 1e-6);
     QVERIFY(std::abs(gains.by_groups.back().copies - 5.3) < 0.05);
+  }
+
+  // The keyboard cursor is in the middle of the plot, whose axes go from 0 to 2.
+  void theReadoutNamesTheNearestPoint() {
+    XyPlot plot;
+    plot.setAtLeastShown({0, 2}, {0, 2});
+    plot.setSeries({{.label = "measured", .points = {{0, 0}, {2, 2}, {1.01, 1}}, .names = {"first", "second", "third"}},
+                    {.label = "curve", .line = Qt::DashLine, .points = {{0, 0}, {0.97, 1}}}});
+    plot.resize(400, 300);
+    plot.grab();
+    QCOMPARE(plot.valueText(), QString("measured   third   1.010; 1.000"));
   }
 
   // New steps move only the point of the router on the screen; the curves do not change.

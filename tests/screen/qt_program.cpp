@@ -10,7 +10,11 @@
 #include <QTemporaryDir>
 #include <QTest>
 
+#include "app/program/screenshot.h"
+#include "app/window/main_window.h"
 #include "tests/support/screen_test.h"
+
+using namespace moescope;
 
 namespace {
 
@@ -84,6 +88,40 @@ class ProgramTest : public QObject {
     const Result result = start({"--lesson", "mx-block", "--screenshot", path, "--size", "1280x800"});
     QVERIFY2(result.status == 0, qPrintable(result.err));
     QCOMPARE(QImage(path).size(), QSize(1280, 800));
+  }
+
+  // Both write their file from a log and end the event loop.
+  void aPictureAndAnExportOfAWindowAreWritten() {
+    Arguments arguments;
+    arguments.files << home_.filePath("run.jsonl");
+    QFile log(arguments.files.front());
+    QVERIFY(log.open(QIODevice::WriteOnly));
+    for (int step = 0; step < 20; ++step) log.write(qPrintable(QString("{\"step\":%1,\"loss\":3.5}\n").arg(step)));
+    log.close();
+    arguments.screenshot = home_.filePath("run.png");
+    {
+      MainWindow window(false);
+      window.resize(1280, 800);
+      window.show();
+      takeScreenshot(&window, arguments);
+      QCOMPARE(QApplication::exec(), 0);
+    }
+    QCOMPARE(QImage(arguments.screenshot).size(), QSize(1280, 800));
+    arguments.export_request = {home_.filePath("loss.csv"), "csv", "loss", {}};
+    {
+      MainWindow window(false);
+      window.show();
+      takeExport(&window, arguments);
+      QCOMPARE(QApplication::exec(), 0);
+    }
+    QFile csv(arguments.export_request.out);
+    QVERIFY(csv.open(QIODevice::ReadOnly));
+    QCOMPARE(csv.readAll().count('\n'), 21);
+    arguments.export_request.panel = "no such panel";
+    MainWindow window(false);
+    window.show();
+    takeExport(&window, arguments);
+    QCOMPARE(QApplication::exec(), 1);
   }
 
   void errorsAreToldAtOnceWithStatusTwo() {

@@ -11,11 +11,16 @@
 #include "tests/support/shown_panel.h"
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
+#include "widgets/look/tokens.h"
+#include "widgets/panel/byte_text.h"
 #include "widgets/panel/format_text.h"
+#include "widgets/panel/token_contexts.h"
+#include "widgets/plots/share_bars.h"
 #include "widgets/router/balance_panel.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/expert_panel.h"
+#include "widgets/router/fair_share_plot.h"
 #include "widgets/router/router_confidence_and_losses_panel.h"
 
 using namespace moescope;
@@ -216,6 +221,37 @@ class RouterPanelsTest : public QObject {
                  .arg(formatPercent(static_cast<double>(info.top_k) / info.n_experts)));
     panel.resize(500, 300);
     QTRY_VERIFY(!plot->isVisible());
+  }
+
+  void barsAreAsLongAsTheirShares() {
+    ShareBars bars;
+    bars.setBars({{"code", 0.6, "60 %"}, {"prose", 0.3, "30 %"}});
+    bars.resize(300, bars.sizeHint().height());
+    QCOMPARE(bars.accessibleDescription(), QString("code 60 %; prose 30 %"));
+    const QImage picture = bars.grab().toImage();
+    const auto length_in = [&](QRgb color) {
+      int longest = 0;
+      for (int y = 0; y < picture.height(); ++y) {
+        int length = 0;
+        for (int x = 0; x < picture.width(); ++x) length += picture.pixel(x, y) == color;
+        longest = std::max(longest, length);
+      }
+      return longest;
+    };
+    const int code = length_in(colors(bars.palette()).strong_bar), prose = length_in(colors(bars.palette()).plain_bar);
+    QVERIFY2(prose > 20 && std::abs(code - 2 * prose) <= 2, qPrintable(QString("%1, %2").arg(code).arg(prose)));
+  }
+
+  void linesOfTokensFillTheHeight() {
+    TokenContexts contexts;
+    contexts.setLines({{"int ", "main", "()", 0.5}, {"a", "b", "c", 1}});
+    QCOMPARE(contexts.accessibleDescription(), QString("int [main](); a[b]c"));
+    const int line = contexts.fontMetrics().height();
+    contexts.resize(200, line + 4 + 3 * (line + 1));
+    QCOMPARE(contexts.linesThatFit(), 3);
+    const std::vector<DrawnText> texts = textsDrawnBy(&contexts);
+    QVERIFY(std::ranges::find(texts, QString("main"), &DrawnText::text) != texts.end());
+    QCOMPARE(shownBytes("a\tb\x01"), QString("a%1b%2").arg(byteGlyph('\t')).arg(QChar(0xb7)));
   }
 
   void meanAndExtremeDifferWhereStepsShareAPixel() {

@@ -15,6 +15,7 @@
 #include "app/look/theme.h"
 #include "app/setup/setup_drawer.h"
 #include "app/window/projector_view.h"
+#include "app/workspaces/dock_shares.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace.h"
 #include "app/workspaces/workspace_tabs.h"
@@ -213,6 +214,37 @@ class WindowLayoutTest : public QObject {
     QVERIFY(overview->restore(remembered));
     QVERIFY(isLaidOut(&window));
     compareShares(sharesOf(*overview), shares, window.size());
+  }
+
+  void docksKeepTheirSharesOfAnotherSize() {
+    QMainWindow window;
+    QList<QDockWidget*> docks;
+    for (const char* name : {"left", "right"}) {
+      auto* dock = new QDockWidget(name, &window);
+      dock->setObjectName(name);
+      dock->setWidget(new QWidget);
+      window.addDockWidget(Qt::TopDockWidgetArea, dock);
+      docks << dock;
+    }
+    window.resize(800, 400);
+    window.show();
+    window.resizeDocks(docks, {600, 200}, Qt::Horizontal);
+    QVERIFY(isLaidOut(&window));
+    DockShares shares;
+    QVERIFY(shares.empty());
+    shares.learn(window, docks);
+    QVERIFY(std::abs(shares.remembered()["left"].toSizeF().width() - 0.75) < 0.01);
+    window.resize(400, 400);
+    window.resizeDocks(docks, {100, 300}, Qt::Horizontal);
+    shares.apply(&window, docks);
+    QVERIFY(isLaidOut(&window));
+    QVERIFY2(std::abs(docks[0]->width() - 300) < 10, qPrintable(QString::number(docks[0]->width())));
+
+    DockShares restored;
+    restored.restore({{"left", QSizeF(0.5, 0.25)}, {"too wide", QSizeF(1.5, 0.5)}, {"no size", "text"}});
+    QCOMPARE(restored.remembered().keys(), QStringList{"left"});
+    restored.forget();
+    QVERIFY(restored.empty());
   }
 
   void theWindowFitsAScreenOf1080LinesAtTwiceTheScale() {
