@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -15,6 +17,8 @@
 #include "core/logs/dumps/expert_counts.h"
 #include "core/logs/routing/routed_tokens.h"
 #include "core/logs/run_choice.h"
+#include "core/logs/runs/log_record.h"
+#include "core/logs/tag_map.h"
 
 namespace moescope {
 
@@ -45,6 +49,19 @@ CountName name_of(const CountArray& array, const std::string& path) {
   return name;
 }
 
+// Returns the array beside the counts that lists their steps: whole numbers that rise; nullptr: there is none.
+const CountArray* listed_steps(const std::vector<CountArray>& arrays) {
+  for (const CountArray& array : arrays) {
+    if (array.shape.size() != 1 || array.shape[0] < 2 || counted_by(spelled_alike(array.name)) != Counted::step)
+      continue;
+    const std::vector<double> steps = array.values();
+    const bool rise = std::ranges::adjacent_find(steps, std::greater_equal{}) == steps.end();
+    const auto is_step = [](double step) { return step >= 0 && step <= kLastStep && step == std::floor(step); };
+    if (rise && std::ranges::all_of(steps, is_step)) return &array;
+  }
+  return nullptr;
+}
+
 // Layers of an axis outside of the experts: its entry i is of step i / layers and layer i % layers.
 constexpr std::size_t kUnusedAxis = 0, kSteps = 1, kLayers = SIZE_MAX;
 
@@ -52,7 +69,9 @@ constexpr std::size_t kUnusedAxis = 0, kSteps = 1, kLayers = SIZE_MAX;
 // the arrays.
 class CountAxes {
  public:
-  CountAxes(const std::string& path, const CountGroup& group, const RoutedShape& stated);
+  // `steps`: numbers of the steps of the counts, if their axis has as many; else it is numbered from 0.
+  CountAxes(const std::string& path, const CountGroup& group, const RoutedShape& stated, std::vector<double> steps);
+  bool has_listed_steps() const { return has_listed_steps_; }
   // Adds all counts of an array.
   void add(const NamedCounts& counts, ExpertCounts& to, const std::vector<std::vector<int>>& experts_of_copies) const;
   std::string text() const;  // "layers, experts"
@@ -71,6 +90,8 @@ class CountAxes {
   RoutedShape stated_;
   std::vector<std::size_t> axes_;  // layers of the unnamed numbers, then of the axes of the arrays
   std::size_t numbers_ = 0;        // unnamed numbers that are no expert
+  std::vector<double> steps_;
+  bool has_listed_steps_ = false;
 };
 
 void CountAxes::refuse() const {
@@ -80,6 +101,7 @@ void CountAxes::refuse() const {
 std::size_t CountAxes::layers_of_only_axis(std::size_t extent, bool by_layer) const {
   const std::size_t stated = stated_.layers;
   if (stated == extent || (stated == 0 && (by_layer || extent == 1))) return kLayers;
+  if (stated == 0 && extent == steps_.size()) return kSteps;
   if (stated > 0 && extent % stated == 0) return stated;
   const std::string rows = std::to_string(extent);
   if (stated > 1) fail(fmt::format("{} has {} rows, which is no multiple of --layers {}", shown_, rows, stated));
@@ -88,8 +110,9 @@ std::size_t CountAxes::layers_of_only_axis(std::size_t extent, bool by_layer) co
                          " steps of one layer (--layers 1); the number of layers decides");
 }
 
-CountAxes::CountAxes(const std::string& path, const CountGroup& group, const RoutedShape& stated)
-    : path_(path), stated_(stated) {
+CountAxes::CountAxes(const std::string& path, const CountGroup& group, const RoutedShape& stated,
+                     std::vector<double> steps)
+    : path_(path), stated_(stated), steps_(std::move(steps)) {
   const CountArray& first = *group.front().array;
   const CountName& name = group.front().name;
   shown_ = "'" + printable(first.name) + "' " + shape_text(first.shape);
@@ -124,18 +147,22 @@ CountAxes::CountAxes(const std::string& path, const CountGroup& group, const Rou
     if (!is_known) axes_[used[0]] = layers_of_only_axis(extents[used[0]], name.by_layer);
   } else if (used.size() == 2) {
     const std::size_t layers = stated_.layers;
-    const bool layers_first = layers == extents[used[0]] && layers != extents[used[1]];
+    const bool layers_first = layers > 0 ? layers == extents[used[0]] && layers != extents[used[1]]
+                                         : extents[used[1]] == steps_.size() && extents[used[0]] != steps_.size();
     if (layers > 0 && layers != extents[used[1]] && !layers_first)
       fail(fmt::format("{} has {} layers, not {} (--layers)", shown_, extents[used[1]], layers));
     axes_[used[layers_first ? 1 : 0]] = kSteps;
     axes_[used[layers_first ? 0 : 1]] = kLayers;
   }
+  for (const std::size_t i : used)
+    has_listed_steps_ = has_listed_steps_ || (axes_[i] == kSteps && extents[i] == steps_.size());
 }
 
 void CountAxes::put(std::size_t layers, std::size_t number, Place& place) const {
   if (layers == kUnusedAxis) return;
   if (number % layers > kLastImportedLayer) fail(shown_ + " has more layers than can be shown");
-  place.step += number / layers;
+  const bool is_listed = layers == kSteps && has_listed_steps_ && number < steps_.size();
+  place.step += is_listed ? static_cast<std::size_t>(steps_[number]) : number / layers;
   place.layer += to_int(number % layers);
 }
 
@@ -206,8 +233,9 @@ bool has_word(const CountGroup& group, const char* word) {
 
 // Adds the arrays of one name. Files of several ranks with equal counts are copies.
 void add_run(const std::string& path, const std::vector<CountArray>& arrays, const CountGroup& group,
-             const CountSettings& settings, const ImportOptions& options, std::size_t names, Imported& imported) {
-  const CountAxes axes(path, group, options.routed);
+             const CountSettings& settings, const ImportOptions& options, std::size_t names, const CountArray* steps,
+             Imported& imported) {
+  const CountAxes axes(path, group, options.routed, steps ? steps->values() : std::vector<double>());
   const std::vector<std::vector<int>> experts = experts_of_copies(path, arrays, group);
   ExpertCounts counts(path);
   counts.expect_experts(settings.experts);
@@ -226,6 +254,7 @@ void add_run(const std::string& path, const std::vector<CountArray>& arrays, con
   remarks.push_back("'" + printable(first.name) + "' " + shape_text(first.shape) +
                     (group.size() > 1 ? fmt::format(" and {} more", group.size() - 1) : std::string()) +
                     " read as counts by " + axes.text());
+  if (axes.has_listed_steps()) remarks.push_back("the steps are those of '" + printable(steps->name) + "'");
   if (!experts.empty()) remarks.push_back("copies of experts are summed, by physical_to_logical_map");
   if (std::ranges::any_of(group, [](const NamedCounts& array) { return array.name.rank >= 0; }))
     remarks.push_back("counts of several ranks are summed");
@@ -241,12 +270,13 @@ Imported runs_of_counts(const std::string& path, const std::vector<CountArray>& 
                         const ImportOptions& options) {
   std::map<std::string, CountGroup> groups;
   std::set<std::string> other_names;
+  const CountArray* const steps = listed_steps(arrays);
   for (const CountArray& array : arrays) {
     CountName name = name_of(array, path);
     CountGroup* const group = name.counts ? &groups[name.stem] : nullptr;
     if (group)
       group->push_back({&array, std::move(name)});
-    else if (!array.name.ends_with("physical_to_logical_map"))
+    else if (!array.name.ends_with("physical_to_logical_map") && &array != steps)
       other_names.insert(array.name);
   }
   // Counts of experts, and of their copies on the ranks, are the same tokens.
@@ -264,7 +294,11 @@ Imported runs_of_counts(const std::string& path, const std::vector<CountArray>& 
   check_choice(path, names, options);
   Imported imported;
   for (const auto& [stem, group] : groups)
-    if (is_wanted(options, stem)) add_run(path, arrays, group, settings, options, groups.size(), imported);
+    if (is_wanted(options, stem)) add_run(path, arrays, group, settings, options, groups.size(), steps, imported);
+  if (steps && std::ranges::none_of(imported.runs, [last = steps->values().back()](const auto& run) {
+        return run->steps().last == std::llround(last);
+      }))
+    other_names.insert(steps->name);
   if (!other_names.empty()) imported.remarks.push_back(not_shown_text(other_names));
   AccountBook other_book;
   for (const CountArray& array : arrays) {

@@ -63,10 +63,11 @@ bool names_counts(std::string_view word) {
 }
 
 bool counts_something(const std::set<std::string>& words) {
-  const bool other = has_any(
-      words, {"max",     "min",   "mean",   "avg",  "std",   "var",  "entropy", "bias",  "weight", "loss",  "map",
-              "rank",    "score", "scores", "prob", "probs", "cost", "grad",    "time",  "norm",   "valid", "index",
-              "indices", "ids",   "id",     "rate", "cv",    "co",   "ratio",   "logit", "logits", "memory"});
+  const bool other =
+      has_any(words, {"max",  "min",  "mean",  "avg",   "std",    "var",     "entropy", "bias",  "weight",
+                      "loss", "map",  "mask",  "rank",  "score",  "scores",  "prob",    "probs", "cost",
+                      "grad", "time", "norm",  "valid", "index",  "indices", "ids",     "id",    "rate",
+                      "cv",   "co",   "ratio", "logit", "logits", "memory"});
   return !other && std::ranges::any_of(words, [](const std::string& w) { return w != "expert" && names_counts(w); });
 }
 
@@ -118,6 +119,8 @@ CountName count_name(std::string_view name, std::string_view file_stem) {
                        std::any_of(parts.begin() + 1, parts.end(), is_of_token);
   found.counts = counts_something(subject) && is_about_experts(with_file) && !are_ids;
   found.is_logits = has_any(subject, {"logits", "logit"}) && has_any(with_file, {"router", "gate", "routing", "moe"});
+  found.is_mask = has_any(subject, {"map", "mask"}) &&
+                  has_any(subject, {"expert", "experts", "router", "routing", "dispatch", "moe"});
   found.by_layer = has_any(subject, {"layer", "layers", "logical", "physical"});
   return found;
 }

@@ -21,6 +21,7 @@ struct CountName {
   std::vector<std::int64_t> unnamed_numbers;  // numbers without a word that gives them a meaning, in their order
   bool counts = false;                        // the words say that it counts tokens by expert
   bool is_logits = false;                     // the words say that it holds the logits of a router
+  bool is_mask = false;                       // the words say that it marks the experts of tokens
   bool by_layer = false;                      // the words say that its rows are layers
 };
 

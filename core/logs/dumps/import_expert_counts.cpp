@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -186,46 +188,78 @@ std::vector<std::string_view> cells_of(std::string_view line) {
   return cells;
 }
 
-// True if the columns are experts in their order: expert_0, expert_1, ..., or from 1 on.
-bool are_experts(std::span<const std::string_view> names) {
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const int expert = count_name(names[i], "").expert, first = count_name(names[0], "").expert;
-    if (first < 0 || first > 1 || !std::cmp_equal(expert - first, i)) return false;
-  }
-  return names.size() > 1;
+struct Columns {
+  std::size_t begin = 0, end = 0;
+};
+
+// Returns the columns that are experts in their order: expert_0, expert_1, ..., or from 1 on; none if there is only
+// one.
+Columns expert_columns(std::span<const std::string_view> names) {
+  const auto expert_of = [&](std::size_t column) { return count_name(names[column], "").expert; };
+  Columns found;
+  while (found.begin < names.size() && expert_of(found.begin) != 0 && expert_of(found.begin) != 1) ++found.begin;
+  for (found.end = found.begin; found.end < names.size(); ++found.end)
+    if (expert_of(found.end) != expert_of(found.begin) + to_int(found.end - found.begin)) break;
+  return found.end - found.begin > 1 ? found : Columns();
+}
+
+// True for a column of what the counts of its row give: "total", "max", "mean".
+bool is_of_row(std::string_view name) {
+  constexpr std::string_view kWords = " total sum max min mean avg average std stddev std_dev var cv entropy ";
+  return kWords.find(' ' + spelled_alike(name) + ' ') != kWords.npos;
 }
 
 // Reads a table whose columns are experts: rows of whole numbers, as numpy.savetxt writes them, if the name of the file
-// says that it counts experts; or with a header of experts, which may begin with a column of layers. Two and four
-// columns without a header are tables of layers and experts (table_form.h). Empty: it is another table.
+// says that it counts experts; or with a header of experts, beside which there may be a column of layers, and columns
+// and a last row of sums. Two and four columns without a header are tables of layers and experts (table_form.h). Empty:
+// it is another table.
 std::vector<CountArray> counts_of_table(const std::string& path, std::string_view beginning) {
   beginning = without_byte_order_mark(beginning);
   const std::vector<std::string_view> first = cells_of(beginning.substr(0, beginning.find('\n')));
   if (first.size() < 2) return {};
-  const bool has_header = !printed_number(first[0]), has_layers = has_header && place_named(first[0]) == "layer";
+  const bool has_header = !printed_number(first[0]);
   const CountArray unnamed{fs::path(path).stem().string(), {1, first.size()}, {}};
   const bool is_matrix = first.size() != 2 && first.size() != 4 && is_count_array(unnamed, path);
-  const std::size_t first_expert = has_layers ? 1 : 0;
-  const bool has_experts = has_header ? are_experts(std::span(first).subspan(first_expert)) : is_matrix;
-  if (!has_experts) return {};
+  Columns experts{0, is_matrix ? first.size() : 0};
+  if (has_header) experts = expert_columns(first);
+  if (experts.end == 0) return {};
+  std::size_t layer_column = first.size();
+  std::map<std::size_t, std::vector<double>> of_rows;  // columns of what the counts of a row give
+  for (std::size_t column = 0; column < first.size(); ++column) {
+    if (column >= experts.begin && column < experts.end) continue;
+    if (layer_column == first.size() && place_named(first[column]) == "layer")
+      layer_column = column;
+    else if (is_of_row(first[column]))
+      of_rows[column];
+    else
+      return {};
+  }
+  const bool has_layers = layer_column < first.size();
   const std::string text = read_file(path, kLargestJson, "table of counts");
   std::string_view unread = text;
   if (has_header) take_until(unread, '\n');
   std::vector<CountArray> rows;
-  std::vector<double> all;
+  std::vector<double> all, sums(experts.end - experts.begin);
   while (!unread.empty()) {
     const std::vector<std::string_view> cells = cells_of(take_until(unread, '\n'));
     if (cells.empty()) continue;
     std::vector<double> row;
-    for (const std::string_view cell : std::span(cells).subspan(first_expert))
+    if (cells.size() != first.size()) return {};
+    for (const std::string_view cell : std::span(cells).subspan(experts.begin, sums.size()))
       if (const auto number = printed_number(cell)) row.push_back(*number);
-    if (cells.size() != first.size() || row.size() + first_expert != first.size()) return {};
+    if (row.size() != sums.size()) return {};
+    if (has_layers && is_of_row(cells[layer_column]) && row == sums) continue;
+    for (auto& [column, values] : of_rows) values.push_back(printed_number(cells[column]).value_or(std::nan("")));
+    std::ranges::transform(row, sums, sums.begin(), std::plus());
     all.insert(all.end(), row.begin(), row.end());
-    const std::int64_t layer = has_layers ? number_in_name(cells[0], kLastImportedLayer, "layer") : 0;
+    const std::int64_t layer = has_layers ? number_in_name(cells[layer_column], kLastImportedLayer, "layer") : 0;
     rows.push_back({fmt::format("layer.{}.expert_counts", layer), {row.size()}, [row] { return row; }});
   }
-  if (has_layers) return rows;
-  return {{has_header ? "expert_counts" : unnamed.name, {rows.size(), first.size()}, [all] { return all; }}};
+  if (!has_layers)
+    rows = {{has_header ? "expert_counts" : unnamed.name, {rows.size(), sums.size()}, [all] { return all; }}};
+  for (const auto& [column, values] : of_rows)
+    rows.push_back({std::string(first[column]), {}, [values] { return values; }});
+  return rows;
 }
 
 bool is_rank_file(std::string_view name) {

@@ -33,6 +33,24 @@ int layer_of_logits(const TensorView& tensor, const CountName& name, std::size_t
   throw std::runtime_error("'" + printable(tensor.name) + "' does not say of which layer it is");
 }
 
+// True for a map [tokens, experts] that marks the experts of each token with 1 or true.
+bool is_mask(const TensorView& tensor, const TensorFile& file) {
+  if (is_floating(tensor.dtype) || tensor.shape.size() != 2 || tensor.elements() == 0 ||
+      !count_name(tensor.name, stem_of_logits(file)).is_mask)
+    return false;
+  return std::ranges::all_of(tensor.floats(0, std::min(kLogitsAtOnce, tensor.elements())),
+                             [](float value) { return value == 0 || value == 1; });
+}
+
+// Returns the most experts of a token.
+std::size_t top_k_of_mask(const TensorView& tensor) {
+  const std::vector<float> marks = tensor.floats();
+  std::size_t top_k = 1;
+  for (std::size_t first = 0; first < marks.size(); first += tensor.shape[1])
+    top_k = std::max<std::size_t>(top_k, std::ranges::count(std::span(marks).subspan(first, tensor.shape[1]), 1.0f));
+  return top_k;
+}
+
 class LogitReader {
  public:
   LogitReader(const TensorFile& file, std::size_t top_k) : file_(file), top_k_(top_k), tokens_(file.path()) {
@@ -56,6 +74,7 @@ void LogitReader::add(const TensorView& tensor, std::size_t first, std::size_t c
   if (experts < top_k_) fail(fmt::format("{} experts, but --top-k is {}", experts, top_k_));
   if (experts > kMaxImportedExperts || layer > kLastImportedLayer) fail("more experts or layers than can be shown");
   tokens_.expect_experts(to_int(experts));
+  const bool marks = is_mask(tensor, file_);
   const std::size_t at_once = std::max<std::size_t>(1, kLogitsAtOnce / experts);
   std::vector<float> logits;  // of `at_once` tokens
   std::vector<int> order(experts), chosen;
@@ -70,6 +89,7 @@ void LogitReader::add(const TensorView& tensor, std::size_t first, std::size_t c
     std::ranges::partial_sort(order, last_chosen,
                               [&](int a, int b) { return std::pair(-logits_E[a], a) < std::pair(-logits_E[b], b); });
     chosen.assign(order.begin(), last_chosen);
+    if (marks) std::erase_if(chosen, [&](int expert) { return logits_E[expert] == 0; });
     tokens_.add(0, {false, layer}, chosen);
   }
 }
@@ -88,8 +108,9 @@ std::size_t layers_of_single(const TensorFile& file, const TensorView& tensor, c
 }  // namespace
 
 bool is_router_logits(const TensorView& tensor, const TensorFile& file) {
-  return is_floating(tensor.dtype) && (tensor.shape.size() == 2 || tensor.shape.size() == 3) && tensor.elements() > 0 &&
-         count_name(tensor.name, stem_of_logits(file)).is_logits;
+  const bool has_axes = tensor.shape.size() == 2 || tensor.shape.size() == 3;
+  return is_mask(tensor, file) || (is_floating(tensor.dtype) && has_axes && tensor.elements() > 0 &&
+                                   count_name(tensor.name, stem_of_logits(file)).is_logits);
 }
 
 Imported import_router_logits(const TensorFile& file, const ImportOptions& options) {
@@ -102,12 +123,16 @@ Imported import_router_logits(const TensorFile& file, const ImportOptions& optio
     else
       other_names.insert(tensor.name);
   }
-  if (options.routed.top_k == 0)
+  const bool are_marks = is_mask(*tensors.front(), file);
+  if (!are_marks && options.routed.top_k == 0)
     throw AmbiguousRouting(file.path() + ": '" + printable(tensors.front()->name) + "' " +
                            shape_text(tensors.front()->shape) +
                            " holds logits of a router, which do not say how many experts a token gets: --top-k states "
                            "it");
-  LogitReader reader(file, options.routed.top_k);
+  std::size_t top_k = options.routed.top_k;
+  for (const TensorView* tensor : tensors)
+    if (are_marks && is_mask(*tensor, file)) top_k = std::max(top_k, top_k_of_mask(*tensor));
+  LogitReader reader(file, top_k);
   for (const TensorView* tensor : tensors) {
     const CountName name = count_name(tensor->name, stem_of_logits(file));
     const bool single = tensors.size() == 1 && name.layer < 0;
@@ -119,10 +144,13 @@ Imported import_router_logits(const TensorFile& file, const ImportOptions& optio
   if (options.routed.experts > 0) reader.tokens().expect_experts(options.routed.experts);
   imported.runs.push_back(reader.tokens().build(info_of_run(file.path(), options), options));
   imported.routes = reader.tokens().rows();
-  imported.remarks.push_back(
-      fmt::format("each token is taken to get the {} experts with the largest logits; a router with expert_bias or "
-                  "groups of experts chooses otherwise",
-                  options.routed.top_k));
+  if (are_marks)
+    imported.remarks.push_back(fmt::format("the experts of each token are marked; a token has up to {}", top_k));
+  else
+    imported.remarks.push_back(
+        fmt::format("each token is taken to get the {} experts with the largest logits; a router with expert_bias or "
+                    "groups of experts chooses otherwise",
+                    options.routed.top_k));
   if (!other_names.empty()) imported.remarks.push_back(not_shown_text(other_names));
   return imported;
 }

@@ -11,6 +11,7 @@
 
 #include "core/files/tensors/open_tensors.h"
 #include "core/files/tensors/safetensors.h"
+#include "core/logs/account.h"
 #include "core/logs/dumps/count_arrays.h"
 #include "core/logs/dumps/count_names.h"
 #include "core/logs/dumps/imatrix.h"
@@ -224,6 +225,36 @@ TEST_F(ExpertCountDumps, TablesWithAColumnForEachExpertAreRead) {
   for (const char* other : {"layer,e0,e1\n3,1\n", "layer,e0,e2\n3,1,2\n", "e0,e1\n1,x\n"})
     EXPECT_EQ(file_kind(put("other.csv", other)), FileKind::unread) << other;
   EXPECT_EQ(file_kind(put("tokens_per_expert.csv", "0,1,2,30\n0,1,3,40\n")), FileKind::load_table);
+}
+
+TEST_F(ExpertCountDumps, SumsBesideTheExpertsOfATableAreLeftOut) {
+  const Imported imported =
+      read(put("a.csv", "total,layer,expert_0,expert_1,max\n3,3,1,2,2\n9,5,4,5,5\n12,total,5,7,7\n"));
+  EXPECT_EQ(imported.runs[0]->info().moe_layers, (std::vector<int>{3, 5}));
+  EXPECT_EQ(counts_of(imported, 0, 5), (Counts{4, 5}));
+  EXPECT_TRUE(says(account_text(imported.account), "total: 2 values, 3 to 9"));
+  const std::string path = put("a.csv", "tick,layer,expert_0,expert_1\n0,1,1,2\n1,1,1,2\n");
+  EXPECT_EQ(file_kind(path), FileKind::unread) << "steps that are not known are not added";
+}
+
+TEST_F(ExpertCountDumps, ListedStepsNumberTheCounts) {
+  const Tensor counts{"expert_counts", {3, 2}, {1, 2, 3, 4, 5, 6}};
+  const Imported imported = read(put_tensors("a.safetensors", {counts, {"steps", {3}, {0, 50, 100}}}));
+  EXPECT_EQ(counts_of(imported, 50, 0), (Counts{3, 4}));
+  EXPECT_TRUE(says(imported.remarks.back(), "the steps are those of 'steps'"));
+  const Imported of_layers = read(put_tensors("a.safetensors", {counts, {"steps", {2}, {0, 50}}}), {.layers = 3});
+  EXPECT_EQ(of_layers.runs[0]->steps().last, 0);
+  EXPECT_TRUE(says(account_text(of_layers.account), "steps: 2 values")) << "they are left out";
+}
+
+TEST_F(ExpertCountDumps, MasksMarkTheExpertsOfTokens) {
+  const std::string path =
+      put_tensors("a.safetensors", {{"layers.3.routing_map", {3, 4}, {1, 0, 0, 1, 0, 1, 0, 1, 0, 0, 1, 0}}});
+  ASSERT_EQ(file_kind(path), FileKind::expert_counts);
+  const Imported imported = read(path);
+  EXPECT_EQ(imported.runs[0]->info().top_k, 2);
+  EXPECT_EQ(counts_of(imported, 0, 3), (Counts{1, 1, 1, 2})) << "a token has one expert";
+  EXPECT_EQ(file_kind(put_tensors("b.safetensors", {{"routing_map", {1, 3}, {1, 0, 2}}})), FileKind::tensors);
 }
 
 TEST_F(ExpertCountDumps, JsonOfRecordsIsReadByTheNumbersInThem) {
