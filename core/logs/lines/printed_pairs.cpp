@@ -132,15 +132,15 @@ std::size_t take_numbered(std::string_view text, NamedValue& value) {
     if (!name.empty() && !is_of_expert) break;
     const std::size_t sign = digit + number.size(), begin = text.find_first_not_of("])=: ", sign);
     if (begin == text.npos || text.substr(sign, begin - sign).find_first_not_of(' ') == text.npos) break;
-    const std::string_view token = text.substr(begin, text.find_first_of(" \t,|;)", begin) - begin);
+    const std::string_view token = text.substr(begin, text.find_first_of(" \t,|;)]", begin) - begin);
     const std::optional<double> entry = printed_number(token);
     if (!entry) break;
     value.numbers.push_back(*entry);
     value.in_percent = token.ends_with('%');
     end = begin + token.size();
     at = std::min(text.find_first_not_of(" \t,|;)", end), text.size());
-    if (const std::size_t next = name.size() > 1 ? text.find(word, end) : text.npos; next < end + kLongestUnit)
-      at = next;
+    const std::size_t next = name.empty() ? text.npos : text.find(std::string(word) + std::to_string(index + 1), end);
+    if (next < end + kLongestUnit) at = next;
   }
   value.is_list = value.numbers.size() > 2;
   return value.is_list ? end : 0;

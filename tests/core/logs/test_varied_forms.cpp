@@ -482,7 +482,8 @@ TEST_F(VariedForms, UnknownNamesBeforeTheStepHaveRows) {
 // Loads that are numbered instead of listed are read, or a question asks for them.
 TEST_F(VariedForms, NumberedLoadsArePrinted) {
   for (const char* loads :
-       {"0:25.0% 1:62.5% 2:12.5%", "e0=25% e1=62.5% e2=12.5%", "[0] 25% [1] 62.5% [2] 12.5%", "0:25%,1:62.5%,2:12.5%"})
+       {"0:25.0% 1:62.5% 2:12.5%", "e0=25% e1=62.5% e2=12.5%", "[0] 25% [1] 62.5% [2] 12.5%", "0:25%,1:62.5%,2:12.5%",
+        "[E0:25%, E1:62.5%, E2:12.5%]", "E0: 25% (12 tokens) | E1: 62.5% (30 tokens) | E2: 12.5% (6 tokens)"})
     for (const char* name : {"expert load ", "tokens_per_expert: "}) {
       std::string text;
       for (const char* step : {"1", "2"})
