@@ -123,6 +123,8 @@ bool is_data(std::string_view text) {
   return words > 0 && (2 * with_digits >= words || (lines >= kFewestLines && 2 * repeated >= lines));
 }
 
+constexpr const char* kNumbersWithoutStep = "has numbers, but no step by a name that is known";
+
 // Returns why a known form of text is not read: "is YAML, which is not read: ..."; empty: it is another text.
 std::string unread_text(const std::string& path) {
   const std::string bytes = beginning_of(path, kLookedAt), suffix = fs::path(path).extension().string();
@@ -155,8 +157,8 @@ std::string unread_text(const std::string& path) {
     return "is what W&B prints, which has the last values only: open the folder of its run, wandb/run-...";
   const bool is_yaml = suffix == ".yaml" || suffix == ".yml" || trimmed(first, " \r") == "---" || is_list;
   if (!is_yaml && is_data(bytes))
-    return "has numbers, but no step by a name that is known: if its lines or columns have one, name it \"step\", and "
-           "the counts of experts \"tokens_per_expert\"";
+    return std::string(kNumbersWithoutStep) +
+           ": if its lines or columns have one, name it \"step\", and the counts of experts \"tokens_per_expert\"";
   if (!is_yaml) return {};
   return "is YAML, which is not read: in Python, json.dump(list(yaml.safe_load_all(open(\"" + printable(path) +
          "\")))[0], open(\"log.json\", \"w\")) writes a list of steps as JSON that is; without [0] for a document of "
@@ -426,6 +428,7 @@ FileKind file_kind(const std::string& path, const ImportOptions& options) {
   if (begins_with_json_line(path, bytes)) return FileKind::training_log;
   if (suffix == ".json" && is_expert_counts(path, bytes)) return FileKind::expert_counts;
   if (holds_text_log(path, tags)) return FileKind::text_log;
+  if (unread_text(path).starts_with(kNumbersWithoutStep) && repeats_names(bytes)) return FileKind::text_log;
   return is_binary(bytes) || !unread_text(path).empty() ? FileKind::unread : FileKind::text;
 }
 

@@ -345,6 +345,9 @@ TagMap TagMap::of_log(const ImportOptions& options, const std::string& path) {
     files.insert(files.begin(), tags_file);
   for (const fs::path& file : files)
     map.add_below(parse(read_file(file.string(), kMaxMapBytes, "mapping of tags"), file.string()));
+  for (const TagRule& rule : map.rules_)  // a step of a stated name is found in printed lines, too
+    if (rule.means == TagMeaning::step_number && rule.pattern.find_first_of("{*") == std::string::npos)
+      for (const char* sign : {"=", ":", " "}) map.printed_steps_.push_back(rule.pattern + sign + "{step}");
   map.add_below(built_in());
   return map;
 }

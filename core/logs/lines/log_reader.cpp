@@ -13,7 +13,7 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kLongestSettings = std::size_t{1} << 20, kMaxLinesOfObject = 10000;
+constexpr std::size_t kLongestSettings = std::size_t{1} << 20, kMaxLinesOfObject = 10000, kMaxUnknownLines = 1000;
 
 // True for a printed line that names experts or MoE layers and has several digits.
 bool speaks_of_loads(std::string_view line) {
@@ -83,6 +83,8 @@ void LogReader::read_text(std::string_view line) {
     record.place = lines_;
     read([&] { runs_.take(record); });
   });
+  const bool is_kept = unknown_lines_.size() < kMaxUnknownLines && line.size() < kLongestPiece;
+  if (form_ == Form::unknown && is_kept && !trimmed(line, kBlank).starts_with('{')) unknown_lines_.emplace_back(line);
   if (form_ == Form::text && !is_read && !text_.waits() && speaks_of_loads(line) && unread_loads_++ == 0)
     first_unread_ = lines_;
   const auto saved = form_ == Form::text ? saved_checkpoint(line) : std::nullopt;
@@ -136,6 +138,15 @@ void LogReader::refuse_line(std::string reason) {
 
 Imported LogReader::finish() {
   if (text_.waits()) read_text("");
+  if (form_ == Form::unknown && lines_ > 1) {
+    std::string names;
+    for (std::size_t i = 0; i < unknown_lines_.size(); ++i) names += text_.count(unknown_lines_[i], to_int(i) + 1);
+    if (!names.empty())
+      throw RefusedLog(runs_.context().source,
+                       "its printed lines have no step, or no figure, by a name that is known: What was read asks for "
+                       "them, or name them \"step\", \"loss\" and \"tokens_per_expert\"",
+                       account());
+  }
   Imported imported = runs_.finish(lines_);
   imported.remarks = remarks();
   imported.account = account();

@@ -69,6 +69,7 @@ class LogReader {
   std::string last_checkpoint_;                       // its name, or the number of lines with figures before it
   std::size_t object_lines_ = 0;
   std::string first_line_, names_of_first_;  // a line without a step; its names
+  std::vector<std::string> unknown_lines_;   // the first ones that are neither JSON nor have a known step
 };
 
 }  // namespace moescope

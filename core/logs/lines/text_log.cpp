@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <set>
 
 #include "core/files/text/words.h"
 #include "core/files/unreadable.h"
@@ -542,8 +543,8 @@ bool TextLogReader::read_value_of_step(std::string_view piece, bool is_indented,
     const std::size_t before = record.values.size();
     const TagRule* rule = add_pair(pair, record);
     // A list of an unknown name may be the loads of a layer, which the account lists.
-    const bool may_be_loads =
-        pair.is_numbered || (pair.list.is_list && (has(pair.name, "layer ") || has(pair.name, "xp")));
+    const bool may_be_loads = pair.is_numbered || ((pair.list.is_list || !pair.json.empty()) &&
+                                                   (has(pair.name, "layer ") || has(pair.name, "xp")));
     const bool is_of_expert = rule ? rule->means <= TagMeaning::expert_bias : may_be_loads;
     has_loads = has_loads || is_of_expert;
     has_figures = has_figures || (rule && is_shown(rule->means));
@@ -654,6 +655,29 @@ std::optional<SavedCheckpoint> saved_checkpoint(std::string_view line) {
     if (!name.starts_with("iteration")) return SavedCheckpoint{};
   }
   return std::nullopt;
+}
+
+std::string TextLogReader::count(std::string_view line, std::int64_t place) {
+  const std::string plain = without_types(without_colours(line));
+  LogRecord record;
+  record.place = place;
+  for (const PrintedPair& pair : pairs_of(without_logger(plain)))
+    if (!is_of_logger(pair.name)) add_pair(pair, record);
+  std::string names;
+  for (const NamedValue& value : record.values) (names += value.name) += '\n';
+  if (!names.empty()) runs_->count(record);
+  return names;
+}
+
+bool repeats_names(std::string_view text) {
+  LogRuns runs(LogContext{});
+  TextLogReader reader(runs);
+  std::set<std::string> all;
+  while (!text.empty())
+    if (std::string names = reader.count(take_until(text, '\n'), 0);
+        !names.empty() && !all.insert(std::move(names)).second)
+      return true;
+  return false;
 }
 
 bool holds_printed_steps(std::string_view text, const TagMap& tags) {

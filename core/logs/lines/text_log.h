@@ -27,6 +27,9 @@ class TextLogReader {
   bool read(
       std::string_view line, const Takers& take = [](LogRecord&) {});
 
+  // Counts the values of a line in a text of which no step is known, for the account. Returns their names.
+  std::string count(std::string_view line, std::int64_t place);
+
   // True if the line is a JSON object of a container's log that contains a printed line with a step: {"log": "step: 1
   // loss: 2.5"}.
   bool wraps_text(std::string_view line) const;
@@ -87,5 +90,7 @@ std::optional<SavedCheckpoint> saved_checkpoint(std::string_view line);
 
 // True if a text has lines of a log (TextLogReader::is_log()).
 bool holds_printed_steps(std::string_view text, const TagMap& tags = TagMap::built_in());
+// True if lines of a text have numbers under the same names, of which one may be the step.
+bool repeats_names(std::string_view text);
 
 }  // namespace moescope

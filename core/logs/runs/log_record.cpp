@@ -58,13 +58,14 @@ bool is_closing(const LogRecord& record) {
 }
 
 MeasuredOn measured_on(const LogRecord& record) {
-  constexpr std::array<std::string_view, 7> kKeys = {"split", "phase", "mode", "stage", "type", "event", "kind"};
-  constexpr std::array<std::string_view, 7> kValidation = {"val",        "valid",      "validation", "eval",
-                                                           "evaluation", "validating", "dev"};
+  constexpr std::array<std::string_view, 11> kKeys = {
+      "split", "phase", "mode", "stage", "type", "event", "kind", "context", "metric.context", "runContext", "subset"};
+  constexpr std::array<std::string_view, 8> kValidation = {"val",        "valid",      "validation", "eval",
+                                                           "evaluation", "validating", "validate",   "dev"};
   if (record.text != MeasuredOn::training) return record.text;
   for (const NamedValue& value : record.values) {
     if (!value.is_text || std::ranges::find(kKeys, value.name) == kKeys.end()) continue;
-    const std::string word = spelled_alike(value.text);
+    const std::string word = spelled_alike(trimmed(value.text.substr(value.text.rfind(':') + 1), " \"'{}"));
     if (word == "test" || word == "testing") return MeasuredOn::test;
     if (std::ranges::find(kValidation, word) != kValidation.end()) return MeasuredOn::validation;
   }

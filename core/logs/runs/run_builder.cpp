@@ -25,10 +25,9 @@ namespace {
 constexpr std::size_t kMaxHeldBytes = std::size_t{4} << 20;  // lines of which rows are kept
 constexpr std::size_t kMaxHeld = 64;                         // steps before the first load
 constexpr std::size_t kMaxNames = 65536;                     // names whose meaning is kept
-constexpr std::size_t kKeptRemarks = 100;
+constexpr std::size_t kKeptRemarks = 100, kLongestShownName = 100;
 constexpr std::uint64_t kKeptBytes = std::uint64_t{128} << 20, kKeptOfRead = 16;
 constexpr std::size_t kStepBytes = 1024;  // of a step in a map, without its lists
-constexpr std::size_t kLongestShownName = 100;
 constexpr double kMaxExpertTokens = std::numeric_limits<std::uint32_t>::max();
 constexpr const char* kOneNumber = "a single number is not the load of each expert";
 
@@ -422,7 +421,8 @@ void RunBuilder::find_listed_layers(const LogRecord& record) {
     const std::vector<double>& numbers = value.numbers;
     const auto is_layer = [](double n) { return n >= 0 && n <= kLastImportedLayer && n == std::floor(n); };
     if (!value.is_list || numbers.empty() || !value.rows.empty() || of_values_[i]->match.rule ||
-        spelled_alike(value.name).find("layer") == std::string::npos || !std::ranges::all_of(numbers, is_layer) ||
+        spelled_alike(value.name).find("layer") == std::string::npos || std::ranges::any_of(value.name, is_digit) ||
+        !std::ranges::all_of(numbers, is_layer) ||
         std::ranges::adjacent_find(numbers, std::greater_equal{}) != numbers.end())
       continue;
     listed_layers_.assign(numbers.begin(), numbers.end());
@@ -445,7 +445,6 @@ std::vector<int> RunBuilder::layers_of(std::size_t rows, const std::string& colu
   return layers;
 }
 
-// Checks the number of entries of a list by expert.
 void RunBuilder::check_experts(std::size_t experts, const std::string& column) {
   if (experts > kMaxImportedExperts) refuse_value(column, "too many experts");
   if (log_->is_collected || experts == 0) return;
@@ -470,7 +469,6 @@ bool RunBuilder::add(Name& name, const NamedValue& value, const LogRecord& recor
   if (expert >= 0) return add_expert(name, value, layer, expert, step);
   if (value.is_list) return add_list(name, value, layer, step);
   if (value.numbers.empty()) refuse_value(match.rule->column, value_text(value) + " is not a list");
-  // Another quantity of this name, such as a machine's load.
   AccountBook::leave_out(name.counts, kOneNumber);
   if (log_->is_collected && std::exchange(name.is_shown, false))
     note(in_quotes(name.name) + " is not shown: " + kOneNumber);
@@ -533,14 +531,16 @@ bool RunBuilder::add_expert(Name& name, const NamedValue& value, int layer, int 
   if (value.is_list)
     refuse_value(rule.column, fmt::format("belongs to one expert, but has {} values", value.numbers.size()));
   if (value.numbers.empty()) refuse_value(rule.column, value_text(value) + " is not a number");
-  layer = std::max(0, layer);
-  check_layer(layer);
+  check_layer(layer = std::max(0, layer));
   has_expert_0_ = has_expert_0_ || expert == 0;
   expert -= first_expert_;
   if (expert < 0 || (imported_ && expert >= imported_->listed_experts() && !log_->is_collected))
     refuse_value(rule.column, "other experts than in the first step");
-  const double load = load_of(rule, value.numbers[0]);
+  const bool is_share = rule.is_as_logged() && value.numbers[0] > 0 && value.numbers[0] < 1;
+  const double load = load_of(rule, value.numbers[0], is_share);
   if (!choose(name)) return false;
+  if (is_share && rule.means == TagMeaning::tokens_per_expert)
+    AccountBook::leave_out(name.counts, "below 1: read as shares of the step");
   Step& target = step_at(step);
   target.is_part = target.is_part || !value.leaves_out_zeros;
   if (value.leaves_out_zeros) highest_expert_ = std::max(highest_expert_, expert);

@@ -180,6 +180,13 @@ bool RunBuilder::add_experts(Experts& experts, RouterFrame& router) const {
     for (double& count : experts.counts) count = std::isnan(count) ? 0 : count;
   }
   if (is_complete(experts.biases, n_experts)) router.expert_bias.assign(experts.biases.begin(), experts.biases.end());
+  const auto is_share = [](double count) { return count > 0 && count < 1; };
+  if (std::ranges::any_of(experts.counts, is_share)) {
+    if (std::ranges::none_of(experts.counts, [](double count) { return count > 1; }))
+      experts.shares = std::exchange(experts.counts, {});
+    else
+      std::ranges::replace_if(experts.counts, is_share, std::nan(""));
+  }
   if (is_complete(experts.counts, n_experts))
     router.tokens_per_expert.assign(experts.counts.begin(), experts.counts.end());
   else if (router.tokens_per_expert.empty() && is_complete(experts.shares, n_experts)) {

@@ -117,15 +117,17 @@ void find_figures(const TagMap& tags, const std::vector<std::string>& names, con
   form.value = column_of(spelled, std::array<std::string_view, 1>{"value"});
   if (form.value >= 0) form.name = column_of(spelled, kFigureNames);
   const bool is_tensorboards = std::ranges::find(spelled, "wall_time") != spelled.end() && spelled.size() == 3;
-  if (form.value >= 0 && (form.name >= 0 || is_tensorboards)) return;
-  form.value = -1;
-  form.expert_loads = expert_columns(spelled, form.layer >= 0);
+  if (form.value >= 0 && is_tensorboards) return;
+  if (form.name < 0) {
+    form.value = -1;
+    form.expert_loads = expert_columns(spelled, form.layer >= 0);
+  }
   std::vector<bool> is_load(names.size());
   for (const int column : form.expert_loads) is_load[column] = true;
   std::set<std::string_view> known_names;
   for (int i = 0; i < std::ssize(names); ++i) {
     const std::string& name = names[i];
-    const bool is_other = i == form.step || i == form.layer || i == form.expert ||
+    const bool is_other = i == form.step || i == form.layer || i == form.expert || i == form.name || i == form.value ||
                           std::ranges::count(form.other_steps, i) > 0 || is_load[i];
     if (is_other || name.empty()) continue;  // pandas writes its index without a name
     const bool is_repeated = !known_names.insert(spelled[i]).second;

@@ -491,7 +491,7 @@ TEST(ImportNames, ReasonsAreTrue) {
 TEST(ImportNames, LoadsThatCannotBeReadDoNotCostTheLoss) {
   for (const char* loads :
        {R"("tokens_per_expert":[[0.25,0.5]])", R"("tokens_per_expert":[[1,2],[1]])", R"("tokens_per_expert":[[1,-2]])",
-        R"("tokens_per_expert":{"a":1})", R"("layer_1/expert_0":0.5,"layer_1/expert_1":0.5)"}) {
+        R"("tokens_per_expert":{"a":1})", R"("layer_1/expert_0":-1,"layer_1/expert_1":-1)"}) {
     const auto reader = log_of(
         {R"({"step":0,"loss":5,)" + std::string(loads) + "}", R"({"step":1,"loss":4,)" + std::string(loads) + "}"});
     EXPECT_EQ(reader.bad().count(), 2) << loads;

@@ -65,7 +65,7 @@ TEST_F(UnreadForms, LinesOfNumbersAreNoTextToTrainOn) {
     statements += "INSERT INTO metrics VALUES (" + number + ", 'loss', 2." + number + ");\n";
     prose += "In chapter " + number + " the " + std::string(i + 1, 'a') + " of the sea is told again.\n";
   }
-  expect_named(put("serving.log", serving), "no step by a name that is known");
+  EXPECT_EQ(file_kind(put("serving.log", serving)), FileKind::text_log) << "its names are asked about";
   expect_named(put("dump.sql", statements), "no step by a name that is known");
   expect_named(put("pairs.txt", "[(100, 7.5), (200, 6.5), (300, 5.5)]\n"), "no step by a name that is known");
   expect_named(put("console.log", "wandb: Run summary:\nwandb:   train/loss 2.5\n"), "is what W&B prints");

@@ -1,4 +1,5 @@
 // Logs whose names and forms no list has: each is read, or a question says what must be stated.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -468,6 +469,41 @@ TEST_F(VariedForms, WholeNumbersByExpertOfDifferentSumsAreAQuestion) {
   ASSERT_NE(loads, rows.end());
   EXPECT_EQ(loads->means, "tokens_per_expert");
   EXPECT_TRUE(says(loads->question, "are they the tokens of each expert?")) << loads->question;
+}
+
+TEST_F(VariedForms, PrintedLinesWithoutAKnownStepAskForIt) {
+  std::string text;
+  for (int step = 0; step < 10; ++step)
+    text += fmt::format("12:30 INFO gstep={} nll={:.1f} gnorm2=0.5\n", 5 * step, 9.0 - step);
+  try {
+    open({"train.log", text});
+    FAIL() << "no name is the step";
+  } catch (const RefusedLog& refused) {
+    EXPECT_TRUE(says(account_text(refused.account), "gstep: 10 values, 0 to 45"));
+    EXPECT_TRUE(says(account_text(refused.account), "is this the step?"));
+  }
+  ImportOptions options;
+  options.rules = {tag_rule("gstep", "step") + tag_rule("nll", "ce_loss")};
+  const auto run = open({"train.log", text}, options).histories.at(0);
+  EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 45), 0.0f);
+}
+
+TEST_F(VariedForms, SharesMayHaveTheNameOfCounts) {
+  const OpenedRuns opened = open(
+      {"a.csv", "step,loss,layer_0/load/expert_0,layer_0/load/expert_1\n0,3.5,0.25,0.75\n1,2.5,0,1\n2,2.5,0.5,2\n"});
+  const History& run = *opened.histories.at(0);
+  EXPECT_EQ(run.frame_at(0)->routers.at(0).tokens_per_expert, (Counts{5000, 15000}));
+  EXPECT_TRUE(says(account_text(opened.accounts.at(0)), "below 1: read as shares of the step"));
+  EXPECT_TRUE(says(account_text(opened.accounts.at(0)), "line 4: tokens_per_expert: does not have a value for each"));
+}
+
+TEST_F(VariedForms, AContextBesideNamesAndValuesIsHeeded) {
+  const OpenedRuns opened =
+      open({"a.csv",
+            "metric.name,metric.context,step,value\n"
+            "loss,\"{\"\"subset\"\": \"\"train\"\"}\",0,3.5\nloss,\"{\"\"subset\"\": \"\"val\"\"}\",0,4.5\n"});
+  EXPECT_EQ(opened.histories.at(0)->value_at(Metric::ce_loss, kWholeRun, 0), 3.5f);
+  EXPECT_EQ(opened.histories.at(0)->value_at(Metric::val_loss, kWholeRun, 0), 4.5f);
 }
 
 TEST_F(VariedForms, UnknownNamesBeforeTheStepHaveRows) {
