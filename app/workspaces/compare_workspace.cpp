@@ -29,12 +29,7 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const FindingsWatch* fi
                                    QWidget* parent)
     : Workspace(selection, "Compare", parent) {
   judged_ = new JudgedRuns(selection_, runs, this);
-  strip_ = new VerdictStrip(selection_, judged_);
-  strip_->setHealth([findings](int run) { return findings->health(run); });
-  connect(findings, &FindingsWatch::changed, strip_, &VerdictStrip::fill);
-  addOverPanels(strip_);
   verdicts_ = new VerdictsPanel(selection_, runs, judged_);
-  connect(strip_, &VerdictStrip::explanationRequested, verdicts_, &Panel::explainAt);
   connect(verdicts_, &VerdictsPanel::viewShown, this, [this] {
     table_->show();
     if (isVisible()) applySizes();
@@ -47,9 +42,9 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const FindingsWatch* fi
   gradient_panel_ = new GradientErrorPanel(selection_);
   gradient_ = addDock(gradient_panel_, "dock_compare_gradient");
   load_difference_ = addDock(new LoadDifferencePanel(selection_), "dock_compare_load_difference");
-  auto* regression = new RegressionPanel(selection_, judged_);
-  connect(regression, &RegressionPanel::judged, strip_, &VerdictStrip::setRegression);
-  regression_ = addDock(regression, "dock_compare_regression");
+  regression_ = addDock(new RegressionPanel(selection_, judged_), "dock_compare_regression");
+  strip_ = makeStrip(findings);
+  addOverPanels(strip_);
   for (QDockWidget* dock : docks()) dock->widget()->setProperty("shows_all_runs", true);
   connect(selection_, &Selection::dataChanged, this, &CompareWorkspace::followOrigin);
   connect(selection_, &Selection::dataChanged, this, &CompareWorkspace::fitTable);
@@ -58,6 +53,16 @@ CompareWorkspace::CompareWorkspace(Selection* selection, const FindingsWatch* fi
   setLeastRow(kMinRowHeight);
   arrange();
   foldPanels();
+}
+
+VerdictStrip* CompareWorkspace::makeStrip(const FindingsWatch* findings) const {
+  auto* strip = new VerdictStrip(selection_, judged_);
+  strip->setHealth([findings](int run) { return findings->health(run); });
+  connect(findings, &FindingsWatch::changed, strip, &VerdictStrip::fill);
+  connect(strip, &VerdictStrip::explanationRequested, verdicts_, &Panel::explainAt);
+  connect(static_cast<RegressionPanel*>(regression_->widget()), &RegressionPanel::judged, strip,
+          &VerdictStrip::setRegression);
+  return strip;
 }
 
 // Folds a panel only if no open run has data for it.

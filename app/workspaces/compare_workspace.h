@@ -27,6 +27,8 @@ class CompareWorkspace : public Workspace {
   void placeLoss(int room);  // `room`: height of the panels below the table
   GradientErrorPanel* gradientPanel() const { return gradient_panel_; }
   VerdictStrip* strip() const { return strip_; }
+  // Returns a line with the verdicts, whose buttons are not connected.
+  VerdictStrip* makeStrip(const FindingsWatch* findings) const;
   VerdictsPanel* verdicts() const { return verdicts_; }
   JudgedRuns* judged() const { return judged_; }
 

@@ -89,7 +89,6 @@ void MicroscalingWorkspace::setDefaultSizes() {
   const int left_width = qRound(kErrorShare * width()), upper = qRound(kErrorHeightShare * height());
   resizeDocks({error_, scales_}, {left_width, width() - left_width}, Qt::Horizontal);
   resizeDocks({error_, microscope_}, {upper, height() - upper}, Qt::Vertical);
-  microscope_->setMaximumHeight(hasAnswer() ? QWIDGETSIZE_MAX : height() - upper);  // an example alone stays small
 }
 
 void MicroscalingWorkspace::showTensors() {

@@ -4,13 +4,17 @@
 #include <QTimer>
 #include <array>
 
+#include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/missing.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
+#include "widgets/compare/loss_gap_panel.h"
+#include "widgets/compare/verdict_strip.h"
 #include "widgets/look/tokens.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/overview/health_banner.h"
 #include "widgets/overview/loss_panel.h"
 #include "widgets/router/expert_load_panel.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 
@@ -24,16 +28,34 @@ constexpr std::array kColumnShares{0.2, 0.4, 0.2, 0.2};
 
 }  // namespace
 
-Overview::Overview(Selection* selection, FindingsWatch* findings, QWidget* parent)
+Overview::Overview(Selection* selection, FindingsWatch* findings, const CompareWorkspace& compare, QWidget* parent)
     : Workspace(selection, "Overview", parent) {
   loss_ = addDock(new LossPanel(selection_), "dock_loss");
   expert_load_ = addDock(new ExpertLoadPanel(selection_, ExpertLoadPanel::over_time), "dock_expert_load");
   all_to_all_ = addDock(new AllToAllPanel(selection_), "dock_all_to_all");
   quant_error_ = addDock(new QuantizationErrorPanel(selection_), "dock_quant_error");
+  gap_ = addDock(new LossGapPanel(selection_, compare.judged()), "dock_overview_gap");
+  gap_->widget()->setProperty("shows_all_runs", true);
   addVerdict(findings)->addTiles();
+  auto* strip = compare.makeStrip(findings);
+  for (auto signal : {&VerdictStrip::runWanted, &VerdictStrip::twinRequested, &VerdictStrip::forcedBalanceRequested})
+    connect(strip, signal, compare.strip(), signal);
+  connect(strip, &VerdictStrip::stepsRequested, compare.strip(), &VerdictStrip::stepsRequested);
+  connect(selection_, &Selection::dataChanged, strip,
+          [this, strip] { strip->setVisible(comparesForced(*selection_)); });
+  strip->hide();
+  addOverPanels(strip);
   setEssential({expert_load_, loss_, quant_error_});
   arrange();
-  foldWithout(all_to_all_, copiesMissing);
+  const auto unforced = [this](const QString& missing) {
+    return comparesForced(*selection_) ? QString("a choice of the router (balance is forced)") : missing;
+  };
+  foldWithout(
+      expert_load_, [unforced](const History&) { return unforced({}); }, true);
+  foldWithout(
+      all_to_all_,
+      [unforced](const History& run) { return unforced(run.info().config_toml.empty() ? copiesMissing(run) : ""); },
+      true);
   foldWithout(quant_error_, quantizationMissing);
 }
 
@@ -53,7 +75,8 @@ void Overview::arrange() {
     splitDockWidget(loss_, all_to_all_, Qt::Vertical);
   }
   splitDockWidget(all_to_all_, quant_error_, Qt::Vertical);
-  for (QDockWidget* dock : docks()) dock->show();
+  splitDockWidget(expert_load_, gap_, Qt::Vertical);
+  for (QDockWidget* dock : docks()) dock->setVisible(dock != gap_);
 }
 
 void Overview::setDefaultSizes() {
@@ -64,8 +87,15 @@ void Overview::setDefaultSizes() {
   };
   if (one_column_) return share({loss_, expert_load_, all_to_all_, quant_error_}, kColumnShares);
   const int left_width = static_cast<int>(kLeftShare * width());
-  resizeDocks({loss_, expert_load_}, {left_width, width() - left_width}, Qt::Horizontal);
+  resizeDocks({loss_, expert_load_->isHidden() ? gap_ : expert_load_}, {left_width, width() - left_width},
+              Qt::Horizontal);
   share({loss_, all_to_all_, quant_error_}, kLeftShares);
+}
+
+// Only a comparison with forced balance folds the expert load.
+bool Overview::useRoomOfFolded() {
+  gap_->setVisible(isFolded(expert_load_));
+  return isFolded(expert_load_);
 }
 
 void Overview::setOneColumn(bool one_column) {

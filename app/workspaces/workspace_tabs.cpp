@@ -15,7 +15,6 @@
 #include "widgets/all_to_all/expert_placement_panel.h"
 #include "widgets/cluster/time_of_a_step_panel.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/overview/health_banner.h"
 #include "widgets/overview/timeline_bar.h"
 
 namespace moescope {
@@ -56,9 +55,9 @@ class WorkspaceScroll : public QScrollArea {
 WorkspaceTabs::WorkspaceTabs(Selection* selection, FindingsWatch* findings, const ComparedRuns* compared,
                              Messages* messages, QWidget* parent)
     : QStackedWidget(parent), tabs_(new QTabBar) {
-  overview_ = new Overview(selection, findings, this);
-  router_ = new RouterWorkspace(selection, findings, this);
   compare_ = new CompareWorkspace(selection, findings, compared, this);
+  overview_ = new Overview(selection, findings, *compare_, this);
+  router_ = new RouterWorkspace(selection, findings, this);
   microscaling_ = new MicroscalingWorkspace(selection, this);
   text_ = new TextWorkspace(selection, this);
   all_to_all_ = new AllToAllWorkspace(selection, this);
@@ -84,7 +83,6 @@ WorkspaceTabs::WorkspaceTabs(Selection* selection, FindingsWatch* findings, cons
   }
   timeline_ = new TimelineBar(selection, parent);
   connect(overview_, &Workspace::findingWanted, this, &WorkspaceTabs::openFinding);
-  connect(overview_->findChild<HealthBanner*>(), &HealthBanner::compareWanted, this, [this] { bringUp(compare_); });
   connect(tabs_, &QTabBar::currentChanged, this, &QStackedWidget::setCurrentIndex);
   connect(tabs_, &QTabBar::currentChanged, this, &WorkspaceTabs::broughtUp);
   connect(tabs_, &QTabBar::tabBarClicked, this, &WorkspaceTabs::broughtUp);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/workspaces/overview.h"
 #include "core/config/config_difference.h"
 #include "core/findings/comparison/operand_sqnr.h"
 #include "core/frame/router_stats.h"
@@ -20,6 +21,7 @@
 #include "widgets/compare/loss_gap_panel.h"
 #include "widgets/compare/routing_flips_panel.h"
 #include "widgets/microscaling/operand_costs_panel.h"
+#include "widgets/overview/health_banner.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/axis.h"
@@ -57,6 +59,25 @@ class CompareTest : public QObject {
  private slots:
   void initTestCase() { useFolderOfTest(home_); }
   void init() { useSettingsOfTest(home_); }
+
+  void overviewOfForcedBalanceHasTheVerdictsOnTheLosses() {
+    RunConfig config = comparedNano();
+    config.router.force_balance = true;
+    CompareWindow w(config);
+    auto* overview = w.window.workspaces()->overview();
+    w.window.workspaces()->bringUp("overview");
+    auto* banner = overview->findChild<HealthBanner*>();
+    QTRY_VERIFY(banner->isVisible());  // one run is not compared
+    w.addFormat("mxfp8_floor");
+    w.trainTo(60);
+    auto* strip = overview->findChild<VerdictStrip*>();
+    QTRY_VERIFY(strip->isVisible() && !banner->isVisible());
+    QTRY_VERIFY(overview->dock("dock_overview_gap")->isVisible());
+    QVERIFY(!overview->dock("dock_expert_load")->isVisible() && !overview->dock("dock_all_to_all")->isVisible());
+    w.window.workspaces()->bringUp("compare");
+    QTRY_COMPARE(strip->text(), w.strip()->text());
+    QVERIFY2(strip->text().contains("B MXFP8"), qPrintable(strip->text()));
+  }
 
   void panelsSayWhatTheComparisonSays() {
     CompareWindow w;

@@ -19,6 +19,7 @@
 #include "widgets/overview/verdict_tiles.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/flat_combo.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 
@@ -137,8 +138,7 @@ void HealthBanner::place() {
   shown_text_ = fittingText(sentences(), metrics, right - left_x - other_width - kSpace8 - slack);
   const int words = shown_text_.isEmpty() ? 0 : metrics.horizontalAdvance(shown_text_) + slack;
   put(words_, left_x, words, line);
-  const QString html = withLinks(shown_text_).replace("Compare", "<a href='compare'>Compare</a>");
-  if (words_->text() != html) words_->setText(html);
+  if (const QString html = withLinks(shown_text_); words_->text() != html) words_->setText(html);
   left_x += words + kSpace16;
   place_verdict(other_verdict_);
   put(balance_, left_x, std::max(0, right - kSpace8 - left_x), line);
@@ -212,8 +212,6 @@ QStringList HealthBanner::sentences() const {
   if (shown_->steps().empty()) return {"The first step has not finished.", "No step yet."};
   if (!judged_) return {"Reading the run"};
   QStringList forms = QStringList{QString::fromStdString(health_.sentence)} + textsOf(health_.shorter);
-  if (selection_->histories().size() > 1 && shown_->settings_at_start()->holds(&RouterConfig::force_balance))
-    for (QString& form : forms) form += QString(" Compare shows the verdicts on the losses.");
   if (!selection_->following() && health_.last_step >= 0 && health_.last_step != selection_->step())
     for (QString& form : forms)
       form.prepend(QString("At %1: ").arg(selection_->rangeText({health_.last_step, health_.last_step})));
@@ -223,7 +221,7 @@ QStringList HealthBanner::sentences() const {
 void HealthBanner::fill() {
   const History* history = selection_->history();
   shown_ = history;
-  setVisible(history != nullptr);
+  setVisible(history && !(tiles_ && comparesForced(*selection_)));  // else the Overview has verdicts on the losses
   if (!history) return;
   fillTexts();
   const Health* health = watch_->health(selection_->run());
@@ -271,7 +269,6 @@ void HealthBanner::follow(const QString& link) {
   link_followed_ = true;
   const QString kind = link.section(QLatin1Char(':'), 0, 0);
   const qint64 number = link.section(QLatin1Char(':'), 1).toLongLong();
-  if (link == QLatin1String("compare")) return emit compareWanted();
   if (kind == QLatin1String("step")) return selection_->setStep(number);
   if (kind == QLatin1String("layer")) return selection_->setLayer(to_int(number));
   selection_->setLayer(health_.layer);
@@ -367,17 +364,20 @@ QString HealthBanner::advice() const {
                  QString::fromStdString(remedy.text).toHtmlEscaped());
   if (!health_.remedies.empty()) html += QStringLiteral("</ul>");
   if (!health_.balance.empty()) html += paragraph(selection_->run(), QString::fromStdString(health_.balance.front()));
-  for (int run = 0; run < std::ssize(selection_->histories()); ++run)  // evidence that such a setting helps
-    if (const Health* health = watch_->health(run); !health_.remedies.empty() && health &&
-                                                    health->router >= HealthVerdict::healthy &&
-                                                    health->router < health_.router && !health->balance.empty())
-      html += paragraph(run, QString("%1. %2").arg(health_verdict_name(health->router),
-                                                   QString::fromStdString(health->balance.front())));
   for (const Finding& finding : watch_->findings())
     if (finding.run == shown_->info().run && finding_id(finding) == health_.finding)
       html += QStringLiteral("<p><b>%1.</b> %2</p>")
                   .arg(printedText(finding.title).toHtmlEscaped(),
                        withSettingLabels(printedText(finding.meaning)).toHtmlEscaped());
+  for (int run = 0; run < std::ssize(selection_->histories()); ++run) {
+    const Health* health = run == selection_->run() ? nullptr : watch_->health(run);
+    if (!health) continue;
+    const bool is_evidence = !health_.remedies.empty() && health->router >= HealthVerdict::healthy &&
+                             health->router < health_.router && !health->balance.empty();  // that such a setting helps
+    const std::string text = (is_evidence ? health->balance.front() + " " : "") + health->help;
+    if (!text.empty())
+      html += paragraph(run, QString("%1. %2").arg(health_verdict_name(health->router), QString::fromStdString(text)));
+  }
   return html;
 }
 

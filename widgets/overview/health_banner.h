@@ -31,7 +31,6 @@ class HealthBanner : public QFrame {
   QSize minimumSizeHint() const override;
 
  signals:
-  void compareWanted();                   // the link to Compare was clicked
   void findingWanted(const QString& id);  // the finding with this finding_id() is to be opened
 
  protected:

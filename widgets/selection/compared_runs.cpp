@@ -95,6 +95,13 @@ bool onTheSameTexts(const Selection& selection) {
   return histories.size() > 1 && on_the_same_texts(*histories[0], *histories[1]);
 }
 
+bool comparesForced(const Selection& selection) {
+  const auto& histories = selection.histories();
+  return histories.size() > 1 && std::ranges::all_of(histories, [](const HistoryPtr& run) {
+           return run->settings_at_start()->holds(&RouterConfig::force_balance);
+         });
+}
+
 QString listed(QStringList names) {
   const QString last = names.takeLast();
   return names.isEmpty() ? last : names.join(QStringLiteral(", ")) + QStringLiteral(" and ") + last;

@@ -63,6 +63,8 @@ QString runLabel(const Selection& selection, int place);  // "A nano", "B MXFP4"
 // run is open.
 int comparedRun(const Selection& selection);
 bool onTheSameTexts(const Selection& selection);  // true if checkpoints on the same texts are compared: nothing trains
+// True if runs with forced balance are compared: their losses differ, their routing does not.
+bool comparesForced(const Selection& selection);
 QString nothingToCompareNotice();
 QString listed(QStringList names);  // "B", "B and C", "B, C and N"
 
