@@ -55,8 +55,6 @@ LossPanel::LossPanel(Selection* selection, QWidget* parent)
   setProperty("shows_all_runs", true);
   plot_ = new LinePlot(selection, this);
   plot_->refill = [this] { refill(); };
-  connect(selection_, &Selection::dataChanged, this, &LossPanel::noteTextChange);
-  noteTextChange();
 
   metric_ = makeChoice({}, "Metric");
   for (const Metric metric : kShown) metric_->addItem(metricName(metric));
@@ -179,14 +177,6 @@ Panel::Answer LossPanel::answer() const {
           trend.direction == LossTrend::lost};
 }
 
-void LossPanel::noteTextChange() {
-  const auto& runs = selection_->histories();
-  std::int64_t first = INT64_MAX;
-  for (std::size_t run = 1; run < runs.size(); ++run) first = std::min(first, other_text_from(*runs[0], *runs[run]));
-  const QString note = QString("; different text from step %1: not comparable").arg(formatCount(first));
-  text_change_note_ = !runs.empty() && first <= runs[0]->steps().last ? note : QString();
-}
-
 void LossPanel::refill() {
   const History* history = selection_->history();
   if (!hasSteps(plot_)) return;
@@ -198,10 +188,14 @@ void LossPanel::refill() {
   plot_->setNotice({});
   const int smoothing = shownSmoothing(*history);
   std::vector<LineSeries> series;
+  std::int64_t other_text = INT64_MAX;  // step from which on a run reads other text than run A
   for (std::size_t run = 0; run < histories.size(); ++run) {
     const QString name = histories.size() > 1 ? runLabel(*selection_, to_int(run)) : QString("training");
     series.push_back({histories[run], shownMetric(), kWholeRun, name, runColor(*selection_, to_int(run)),
                       shownSmoothing(*histories[run])});
+    if (run == 0 || shownMetric() != Metric::ce_loss) continue;
+    series.back().other_text_from = other_text_from(*histories[0], *histories[run]);
+    other_text = std::min(other_text, series.back().other_text_from);
   }
   if (shownMetric() == Metric::ce_loss && histories.size() == 1 && hasAny(*histories[0], Metric::val_loss)) {
     series.push_back({histories[0], Metric::val_loss, kWholeRun, "validation", 0, 0});
@@ -210,7 +204,9 @@ void LossPanel::refill() {
   // The caption explains the bold curve; the pale curve has a value for each step.
   const QString bold = QString(" (bold: mean of the last %1 steps)").arg(smoothing);
   const bool is_mean = metric_info(shownMetric()).run_value == RunValue::mean_of_layers;
-  const QString note = shownMetric() == Metric::ce_loss ? text_change_note_ : QString();
+  const QString note = other_text > histories[0]->steps().last
+                           ? QString()
+                           : QString("; different text from step %1: not comparable").arg(formatCount(other_text));
   plot_->setCaption(metricCaption(shownMetric()) + (is_mean ? ", mean of layers" : "") + note +
                     (smoothing > 0 && note.isEmpty() ? bold : QString()));
   plot_->setPercent(metricIsShare(shownMetric()));

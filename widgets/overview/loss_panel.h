@@ -28,11 +28,9 @@ class LossPanel : public Panel {
   int shownSmoothing(const History& history) const;                    // the same; 0 also for a run that has no mean
   void setSmoothing(int steps);
   void showHeading();
-  void noteTextChange();
   void refill();
 
   LinePlot* plot_;
-  QString text_change_note_;  // from which step on the losses cannot be compared; empty: all runs read the same text
   QComboBox* metric_;
   QComboBox* smoothing_;
   QToolButton *log_values_, *log_steps_;

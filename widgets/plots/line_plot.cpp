@@ -288,6 +288,7 @@ std::vector<LinePlot::Named> LinePlot::named() const {
                 .active = isActive(i),
                 .y = exact_at_infinity_ && std::isinf(value) ? plotRect().top() + 0.0 : plotRect().bottom() + 0.0,
                 .x = plotRect().right() + 0.0 + kSpace8};
+    if (step >= line_series.other_text_from) curve.value = QString("other text");  // no number to compare
     if (i < columns_.size()) {
       const auto last = std::find_if(columns_[i].rbegin(), columns_[i].rend(),
                                      [](const Column& column) { return column.bin.finite > 0; });

@@ -22,6 +22,7 @@ struct LineSeries {
   std::function<std::vector<PyramidBin>(StepRange, int bins)> fetch{};
   std::function<FigureTarget(std::int64_t step)> figure{};  // figure of a curve with `fetch`
   bool points = false;                                      // drawn as open circles, for values at a few steps
+  std::int64_t other_text_from = INT64_MAX;                 // step from which on the run reads other text than run A
   // Returns the values in the bins between these edges; of a curve with `fetch`, at the first step of each bin.
   std::vector<PyramidBin> inBins(const std::vector<std::int64_t>& edges) const;
   float valueAt(std::int64_t step) const;
