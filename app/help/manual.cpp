@@ -6,6 +6,8 @@
 #include <QFileInfo>
 #include <QMap>
 #include <QRegularExpression>
+#include <algorithm>
+#include <functional>
 
 namespace moescope {
 
@@ -44,6 +46,32 @@ QList<ManualPage> manualPages() {
     if (const QString path = manualPage(row.captured(2)); !path.isEmpty()) pages << ManualPage{row.captured(1), path};
   }
   return pages;
+}
+
+QList<ManualPage> manualPagesWith(const QStringList& words) {
+  static const QList<std::pair<ManualPage, QString>> kTexts = [] {
+    QList<std::pair<ManualPage, QString>> texts;
+    for (const ManualPage& page : manualPages()) {
+      QFile file(page.path);
+      if (file.open(QIODevice::ReadOnly)) texts.append({page, QString::fromUtf8(file.readAll())});
+    }
+    return texts;
+  }();
+  QList<ManualPage> found;
+  for (const auto& [page, text] : kTexts) {
+    ManualPage hit = page;
+    for (const QString& word : words) {
+      const qsizetype places = text.count(word, Qt::CaseInsensitive);
+      hit.places = places > 0 && hit.places >= 0 ? hit.places + places : -1;
+    }
+    if (hit.places > 0) found << hit;
+  }
+  const auto weight = [&](const ManualPage& page) {
+    const auto is_in_title = [&](const QString& word) { return page.title.contains(word, Qt::CaseInsensitive); };
+    return std::pair(std::ranges::count_if(words, is_in_title), page.places);
+  };
+  std::ranges::stable_sort(found, std::greater{}, weight);
+  return found;
 }
 
 ManualPage manualPageOn(const QString& workspace) {

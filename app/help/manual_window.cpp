@@ -5,7 +5,6 @@
 #include <QFileInfo>
 #include <QImage>
 #include <QLabel>
-#include <QLineEdit>
 #include <QListWidget>
 #include <QPushButton>
 #include <QRegularExpression>
@@ -14,6 +13,7 @@
 #include <QTextBrowser>
 #include <QTextList>
 #include <QTextTable>
+#include <algorithm>
 
 #include "app/help/manual.h"
 #include "widgets/look/layouts.h"
@@ -25,8 +25,7 @@ namespace moescope {
 namespace {
 
 constexpr int kTitleRole = Qt::UserRole + 1;
-constexpr int kSearchMs = 300;             // pause in typing after which the page is laid out with the hits
-constexpr qsizetype kTitleWeight = 1'000;  // places in a page that words in its title are worth
+constexpr int kSearchMs = 300;  // pause in typing after which the page is laid out with the hits
 constexpr int kManualWidth = 1040, kManualHeight = 720, kPagesWidth = 224;
 
 // Makes pictures as wide as the text.
@@ -70,11 +69,6 @@ void formatPage(QTextDocument* document, const QColor& line) {
       format.setCellSpacing(0);
       table->setFormat(format);
     }
-}
-
-qsizetype hitsIn(const QString& path, const QString& words) {
-  QFile file(path);
-  return file.open(QIODevice::ReadOnly) ? QString::fromUtf8(file.readAll()).count(words, Qt::CaseInsensitive) : 0;
 }
 
 }  // namespace
@@ -123,17 +117,16 @@ ManualWindow::ManualWindow(QWidget* parent)
   connect(text_, &QTextBrowser::sourceChanged, this, &ManualWindow::markPage);
   connect(pages_, &QListWidget::itemClicked, this, [this](const QListWidgetItem* item) {
     showPage(QUrl::fromLocalFile(item->data(Qt::UserRole).toString()));
-    if (!query_->text().isEmpty()) text_->find(query_->text().trimmed());
+    showHit(-1);
   });
-  connect(query_, &QLineEdit::returnPressed, this, &ManualWindow::search);
+  connect(query_, &QLineEdit::returnPressed, this, [this] { search(text_->textCursor().position()); });
   connect(query_, &QLineEdit::textEdited, &pause_, qOverload<>(&QTimer::start));
   pause_.setSingleShot(true);
   pause_.setInterval(kSearchMs);
   connect(&pause_, &QTimer::timeout, this, [this] {
     const QString best = listHits();
     if (!best.isEmpty() && best != text_->source().toLocalFile()) showPage(QUrl::fromLocalFile(best));
-    text_->moveCursor(QTextCursor::Start);
-    search();
+    search(-1);
   });
   const QSize wanted_size(withType(kManualWidth, fontMetrics()), withType(kManualHeight, fontMetrics()));
   resize(wanted_size.boundedTo(parent->window()->size() - QSize(2 * kSpace24, 2 * kSpace24)));
@@ -164,49 +157,72 @@ void ManualWindow::markPage(const QUrl& source) {
     if (pages_->item(row)->data(Qt::UserRole).toString() == source.toLocalFile()) pages_->setCurrentRow(row);
 }
 
-// Lists the pages that have the words, with the number of places. Returns the path of the page that is most about them:
-// one with the words in its title, else the one with the most places.
+// Lists the pages that have all words, with the number of places. Returns the path of the first of manualPagesWith().
 QString ManualWindow::listHits() {
-  const QString words = query_->text().trimmed();
-  QString best;
-  qsizetype best_weight = 0;
+  const QList<ManualPage> hits = manualPagesWith(words());
   for (int row = 0; row < pages_->count(); ++row) {
     QListWidgetItem* item = pages_->item(row);
     const QString title = item->data(kTitleRole).toString();
-    const qsizetype hits = words.isEmpty() ? 0 : hitsIn(item->data(Qt::UserRole).toString(), words);
-    item->setText(hits > 0 ? QString("%1 (%2)").arg(title).arg(hits) : title);
-    item->setHidden(!words.isEmpty() && hits == 0);
-    const qsizetype weight = hits > 0 && title.contains(words, Qt::CaseInsensitive) ? hits + kTitleWeight : hits;
-    if (weight <= best_weight) continue;
-    best_weight = weight;
-    best = item->data(Qt::UserRole).toString();
+    const auto hit = std::ranges::find(hits, item->data(Qt::UserRole).toString(), &ManualPage::path);
+    item->setText(hit != hits.end() ? QString("%1 (%2)").arg(title).arg(hit->places) : title);
+    item->setHidden(!words().isEmpty() && hit == hits.end());
   }
-  return best;
+  return hits.value(0).path;
 }
 
-void ManualWindow::search() {
-  const QString words = query_->text().trimmed();
-  bool found = words.isEmpty() || text_->find(words);
-  for (int n = 1; n <= pages_->count() && !found; ++n) {
-    const QString path =
-        pages_->item((qMax(0, pages_->currentRow()) + n) % pages_->count())->data(Qt::UserRole).toString();
-    if (hitsIn(path, words) == 0) continue;
-    showPage(QUrl::fromLocalFile(path));
-    text_->moveCursor(QTextCursor::Start);
-    found = text_->find(words);
+// Marks the words, and shows the next paragraph with most of them in the middle of the view.
+bool ManualWindow::showHit(int behind) {
+  QList<QTextEdit::ExtraSelection> marks;
+  const auto number = [this](const QTextBlock& block) {
+    return std::ranges::count_if(words(),
+                                 [&](const QString& word) { return block.text().contains(word, Qt::CaseInsensitive); });
+  };
+  qsizetype most = 1;
+  const QTextBlock first = text_->document()->begin();
+  for (QTextBlock block = first; block.isValid(); block = block.next()) most = std::max(most, number(block));
+  QTextBlock hit = first;
+  while (hit.isValid() && (hit.position() <= behind || number(hit) < most)) hit = hit.next();
+  const Colors& c = colors(palette());
+  QTextCharFormat shown, other;
+  shown.setBackground(QColor(c.accent));
+  shown.setForeground(QColor(c.on_accent));
+  other.setBackground(QColor(c.accent_soft));
+  for (const QString& word : words())
+    for (QTextCursor at = text_->document()->find(word); !at.isNull(); at = text_->document()->find(word, at))
+      marks.append({at, at.block() == hit ? shown : other});
+  text_->setExtraSelections(marks);
+  if (!hit.isValid()) return false;
+  text_->setTextCursor(QTextCursor(hit));
+  QScrollBar* bar = text_->verticalScrollBar();
+  bar->setValue(bar->value() + text_->cursorRect().top() - text_->viewport()->height() / 2);
+  return true;
+}
+
+void ManualWindow::search(int behind) {
+  listHits();
+  const QListWidgetItem* shown = pages_->currentItem();
+  bool found = (shown && !shown->isHidden() && showHit(behind)) || words().isEmpty();
+  for (int n = 1, row = qMax(0, pages_->currentRow()); n <= pages_->count() && !found; ++n) {
+    const QListWidgetItem* item = pages_->item((row + n) % pages_->count());
+    if (item->isHidden()) continue;
+    showPage(QUrl::fromLocalFile(item->data(Qt::UserRole).toString()));
+    found = showHit(-1);
   }
   missing_->setVisible(!found);
-  QScrollBar* bar = text_->verticalScrollBar();  // the words come to the upper third of the view
-  if (found && !words.isEmpty())
-    bar->setValue(bar->value() + text_->cursorRect().top() - text_->viewport()->height() / 3);
 }
 
-void openManualPage(QWidget* parent, const QString& path) {
+void ManualWindow::searchFor(const QString& text) {
+  query_->setText(text);
+  search(-1);
+}
+
+ManualWindow* openManualPage(QWidget* parent, const QString& path) {
   auto* manual = parent->window()->findChild<ManualWindow*>();
   if (!manual) manual = new ManualWindow(parent->window());
   manual->show();
   manual->raise();
   manual->showPage(QUrl::fromLocalFile(QFileInfo(path).isAbsolute() ? path : manualPage(path)));
+  return manual;
 }
 
 }  // namespace moescope

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <QDialog>
+#include <QLineEdit>
 #include <QTimer>
 
 class QLabel;
-class QLineEdit;
 class QListWidget;
 class QTextBrowser;
 class QUrl;
@@ -18,14 +18,16 @@ class ManualWindow : public QDialog {
  public:
   explicit ManualWindow(QWidget* parent);
 
+  void searchFor(const QString& text);
   void showPage(const QUrl& page);  // a file, with "#heading" or without
 
  private:
   void follow(const QUrl& link);
   void markPage(const QUrl& source);  // in the list
-  void search();                      // selects the next place of the words, in this page or in the next that has them
-
+  QStringList words() const { return query_->text().split(' ', Qt::SkipEmptyParts); }
   QString listHits();
+  void search(int behind);   // shows the next place of the words, in this page or in the next that has them
+  bool showHit(int behind);  // in this page, behind this position
 
   QTimer pause_;
   QListWidget* pages_;
@@ -34,7 +36,7 @@ class ManualWindow : public QDialog {
   QTextBrowser* text_;
 };
 
-// Shows a page in the window of the manual; at most one is open.
-void openManualPage(QWidget* parent, const QString& path);
+// Shows a page in the window of the manual; at most one is open. Returns the window.
+ManualWindow* openManualPage(QWidget* parent, const QString& path);
 
 }  // namespace moescope

@@ -3,7 +3,6 @@
 #include <QHash>
 #include <QKeyEvent>
 #include <QPainter>
-#include <QRegularExpression>
 #include <QStyledItemDelegate>
 #include <QTextLayout>
 #include <QTimer>
@@ -23,12 +22,10 @@ namespace moescope {
 namespace {
 
 constexpr int kPaletteWidth = 680, kPaletteRows = 14, kKindColumn = 128;
-constexpr int kFirstOfWord = 12, kConsecutiveMatch = 14, kMatch = 2, kEntryGap = -1;
-constexpr std::size_t kMinLettersPerLoose = 3;  // one letter of so many may stand alone
-constexpr int kOtherName = 40;                  // a match of another name counts less by this
-constexpr int kAsTyped = 10000;                 // a title with what is typed counts more than any synonym
-constexpr int kShortestWord = 3;                // letters of a typed word by which names are similar
-constexpr int kShortestBeginning = 3;           // letters of a synonym that are enough
+constexpr int kInTitle = 200;          // what a word in the title counts; at the beginning of a word twice as much
+constexpr int kAsTyped = 10000;        // a title with what is typed counts more than any synonym
+constexpr int kShortestWord = 3;       // letters of a typed word by which names are similar
+constexpr int kShortestBeginning = 3;  // letters of a synonym that are enough
 
 // Paints a command's name and other name, with the matched letters in bold, and at the right its keys and its group.
 class CommandDelegate : public QStyledItemDelegate {
@@ -109,45 +106,7 @@ int placeOfPart(const QString& part, const QString& text) {
   return place;
 }
 
-// True if many of the matched letters neither begin a word nor follow the matched letter before.
-bool isScattered(const QString& text, const std::vector<int>& matched) {
-  std::size_t loose = 0;
-  for (std::size_t i = 0; i < matched.size(); ++i) {
-    const int at = matched[i];
-    const bool begins = at == 0 || !text[at - 1].isLetterOrNumber();
-    if (!begins && (i == 0 || at != matched[i - 1] + 1)) ++loose;
-  }
-  return kMinLettersPerLoose * loose > matched.size();
-}
-
 }  // namespace
-
-std::optional<int> fuzzyScore(const QString& query, const QString& text, std::vector<int>* matched) {
-  const int part = placeOfPart(query, text);
-  int score = 0, at = std::max(0, part), last = part < 0 ? -2 : part - 1;
-  for (const QChar character : query) {
-    if (character.isSpace()) continue;
-    // Prefers a letter that begins a later word, or continues a run, to an earlier letter in the middle of a word.
-    int found = -1;
-    for (int i = at; i < text.size(); ++i) {
-      if (text[i].toLower() != character.toLower()) continue;
-      const bool begins = i == 0 || !text[i - 1].isLetterOrNumber();
-      if (found < 0) found = i;
-      if (i == last + 1 || begins) {
-        found = i;
-        break;
-      }
-    }
-    if (found < 0) return std::nullopt;
-    const bool begins = found == 0 || !text[found - 1].isLetterOrNumber();
-    score += kMatch + (begins ? kFirstOfWord : 0) + (found == last + 1 ? kConsecutiveMatch : 0);
-    if (last >= 0 && found != last + 1) score += kEntryGap;
-    if (matched) matched->push_back(found);
-    last = found;
-    at = found + 1;
-  }
-  return score * 8 - to_int(text.size()) / 4;
-}
 
 QStringList synonymsOf(const QString& query) {
   static const QString kAll = QString::fromStdString(std::string(asset("palette/synonyms.txt")));
@@ -167,21 +126,16 @@ CommandList::CommandList(std::vector<PaletteCommand> commands, QObject* parent)
   setQuery({});
 }
 
-// Matches the title letter by letter, and other names and the group by whole parts of words.
+// Finds each typed word in the title, the group or the other names. Beginnings of words of a short title count most.
 std::optional<CommandList::Shown> CommandList::found(std::size_t command, const QString& query) const {
   const PaletteCommand& candidate = commands_[command];
-  Shown shown{command, 0, {}};
-  const auto score = fuzzyScore(query, candidate.title, &shown.matched);
-  if (score && !isScattered(candidate.title, shown.matched)) {
-    shown.score = *score;
-    return shown;
-  }
-  shown.matched.clear();
-  const QString names = candidate.group + ' ' + candidate.title + ' ' + candidate.also;
-  shown.score = -kOtherName;
+  Shown shown{command, -to_int(candidate.title.size()), {}};
   for (const QString& word : query.split(' ', Qt::SkipEmptyParts)) {
-    if (!names.contains(word, Qt::CaseInsensitive)) return std::nullopt;
-    shown.score += fuzzyScore(word, names).value_or(0);
+    const int at = placeOfPart(word, candidate.title);
+    if (at < 0 && !(candidate.group + ' ' + candidate.also).contains(word, Qt::CaseInsensitive)) return std::nullopt;
+    const bool begins = at == 0 || (at > 0 && !candidate.title[at - 1].isLetterOrNumber());
+    if (at >= 0) shown.score += begins ? 2 * kInTitle : kInTitle;
+    for (int i = 0; at >= 0 && i < word.size(); ++i) shown.matched.push_back(at + i);
   }
   return shown;
 }
@@ -190,27 +144,27 @@ void CommandList::setQuery(const QString& query) {
   beginResetModel();
   shown_.clear();
   const QString typed = query.simplified();
-  static const QRegularExpression kNumber(QStringLiteral("\\d[\\d,]*"));
-  const QRegularExpressionMatch number = kNumber.match(typed);
   commands_.erase(commands_.begin() + known_, commands_.end());
-  for (std::size_t i = 0; number.hasMatch() && i < known_; ++i) {
-    if (!commands_[i].of_number) continue;
-    for (PaletteCommand& command : commands_[i].of_number(number.captured().remove(',').toLongLong()))
-      commands_.push_back(std::move(command));
-  }
+  for (std::size_t i = 0; i < known_; ++i)
+    for (const PaletteCommand& command :
+         commands_[i].of_typed ? commands_[i].of_typed(typed) : std::vector<PaletteCommand>())
+      commands_.push_back(command);
   QStringList queries{typed};
   queries += synonymsOf(typed);
   for (std::size_t i = 0; i < commands_.size(); ++i) {
-    if (commands_[i].of_number) continue;
+    if (commands_[i].of_typed) continue;
     std::optional<Shown> best;
     for (const QString& candidate : queries) {
-      // Letters of a synonym that are apart mean nothing.
       if (candidate != typed && !commands_[i].title.contains(candidate, Qt::CaseInsensitive)) continue;
-      if (auto shown = found(i, candidate); shown && (!best || shown->score > best->score)) best = std::move(shown);
+      auto shown = found(i, candidate);
+      if (shown && candidate != typed) shown->matched.clear();  // it is not what was typed
+      if (shown && (!best || shown->score > best->score)) best = std::move(shown);
     }
     if (!best) continue;
     const bool is_term = commands_[i].group == QLatin1String("Term");  // what the window has comes first
-    if (!is_term && commands_[i].title.contains(typed, Qt::CaseInsensitive)) best->score += kAsTyped;
+    const bool is_of_manual = commands_[i].group == QLatin1String("Manual");
+    if (is_of_manual || (!is_term && commands_[i].title.contains(typed, Qt::CaseInsensitive)))
+      best->score += is_of_manual ? -kAsTyped : kAsTyped;
     shown_.push_back(std::move(*best));
   }
   has_match_ = !shown_.empty();
@@ -224,7 +178,7 @@ void CommandList::listSimilar(const QString& query) {
   const std::string typed = query.toStdString();
   const std::size_t max_distance = std::max<std::size_t>(2, typed.size() / 3);
   for (std::size_t i = 0; i < commands_.size(); ++i) {
-    if (commands_[i].of_number || i >= known_) continue;
+    if (commands_[i].of_typed || i >= known_) continue;
     std::size_t distance = max_distance + 1;
     bool has_word = false;
     for (const QString& word : (commands_[i].title + ' ' + commands_[i].also).toLower().split(' ')) {
@@ -235,9 +189,6 @@ void CommandList::listSimilar(const QString& query) {
     const bool is_similar = distance <= max_distance && distance < typed.size();
     if (is_similar || has_word) shown_.push_back({i, -to_int(distance), {}});
   }
-  has_similar_ = !shown_.empty();
-  for (std::size_t i = 0; i < known_ && !has_similar_; ++i)
-    if (commands_[i].group == QStringLiteral("Help")) shown_.push_back({i, 0, {}});
 }
 
 int CommandList::rowCount(const QModelIndex& parent) const {
@@ -309,9 +260,8 @@ CommandPalette::CommandPalette(std::vector<PaletteCommand> commands, QWidget* wi
 void CommandPalette::search(const QString& text) {
   commands_->setQuery(text);
   nothing_found_->setVisible(!commands_->hasMatch());
-  nothing_found_->setText(
-      QString(commands_->hasSimilar() ? "Nothing is called \"%1\". Similar names:" : "Nothing is called \"%1\". Help:")
-          .arg(text.simplified()));
+  nothing_found_->setText(QString("Nothing is called \"%1\"%2")
+                              .arg(text.simplified(), commands_->rowCount() > 0 ? QString(". Similar names:") : ""));
   // Return must not start a command that only has a similar name.
   list_->setCurrentIndex(commands_->hasMatch() ? commands_->index(0) : QModelIndex());
   list_->scrollToTop();

@@ -1,5 +1,6 @@
 // Ctrl+K: finds what the window has (actions, panels, metrics, settings, formats, experts, layers, findings, lessons,
-// pages of the manual, files) by a few letters of its name or by another word for it (assets/palette/synonyms.txt).
+// pages of the manual, files) by parts of words of its name or by another word for it (assets/palette/synonyms.txt),
+// and the pages of the manual that have what is typed.
 #pragma once
 
 #include <QAbstractListModel>
@@ -19,13 +20,10 @@ struct PaletteCommand {
   QString keys;   // "Ctrl+O"; empty: none
   std::function<void()> run;
   QString also;  // another name, which the search matches: "router.bias_update_rate"
-  // If set, this is no command: it returns the commands for the number in the search, such as those of an expert.
-  std::function<std::vector<PaletteCommand>(std::int64_t number)> of_number = {};
+  // If set, this is no command: it returns the commands for what is typed, such as those of an expert by its number.
+  std::function<std::vector<PaletteCommand>(const QString& typed)> of_typed = {};
 };
 
-// Returns the score of a match if the letters of `query` occur in `text` in this order, ignoring case and spaces;
-// nullopt if they do not. Beginnings of words and runs of letters count most. `matched` gets the places of the letters.
-std::optional<int> fuzzyScore(const QString& query, const QString& text, std::vector<int>* matched = nullptr);
 // Returns the words of the screen for what is typed; empty if no synonym is known.
 QStringList synonymsOf(const QString& query);
 
@@ -39,7 +37,6 @@ class CommandList : public QAbstractListModel {
   // commands in their order.
   void setQuery(const QString& query);
   bool hasMatch() const { return has_match_; }
-  bool hasSimilar() const { return has_similar_; }  // without one, the commands of the menu Help are listed
   const PaletteCommand& at(int row) const { return commands_[shown_[row].command]; }
   int rowCount(const QModelIndex& parent = {}) const override;
   QVariant data(const QModelIndex& index, int role) const override;
@@ -54,9 +51,9 @@ class CommandList : public QAbstractListModel {
   void listSimilar(const QString& query);
 
   std::vector<PaletteCommand> commands_;
-  std::size_t known_;  // number of commands; those behind them are for the number in the search
+  std::size_t known_;  // number of commands; those behind them are for what is typed
   std::vector<Shown> shown_;
-  bool has_match_ = true, has_similar_ = true;
+  bool has_match_ = true;
 };
 
 class CommandPalette : public QDialog {

@@ -13,6 +13,7 @@
 #include "app/actions/file_actions.h"
 #include "app/actions/live_settings.h"
 #include "app/help/manual.h"
+#include "app/help/manual_window.h"
 #include "app/lessons/lesson_actions.h"
 #include "app/look/shortcut_sheet.h"
 #include "app/session/settings.h"
@@ -26,6 +27,7 @@
 #include "core/lessons/lesson.h"
 #include "core/recording/history/router_window.h"
 #include "widgets/cluster/time_of_a_step_panel.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/microscaling/format_card.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/format_text.h"
@@ -37,8 +39,17 @@ namespace moescope {
 
 namespace {
 
+constexpr qsizetype kPagesWithWords = 3, kShortestSearch = 3;  // pages of the manual, letters
+
 QString plain(QString text) {
   return text.remove('&').section('\t', 0, 0);
+}
+
+// Returns -1 if there is none.
+std::int64_t numberIn(const QString& typed) {
+  static const QRegularExpression kNumber(QStringLiteral("\\d[\\d,]*"));
+  const auto found = kNumber.match(typed);
+  return found.hasMatch() ? found.captured().remove(',').toLongLong() : -1;
 }
 
 // True if a menu fills itself when it opens. Its commands are added separately.
@@ -63,6 +74,7 @@ class Collector {
     takeFindings();
     takeTerms();
     takePlaces();
+    takePagesWithWords();
     for (const QString& path : recentFiles())
       add(
           "Open " + QFileInfo(path).fileName(), "Recent file",
@@ -151,6 +163,23 @@ class Collector {
       add(QString("Lesson %1: %2").arg(++number).arg(QString::fromStdString(lesson.title)), "Lesson",
           [window = window_, name] { window->lessons()->start(QString::fromStdString(name)); });
     }
+    for (const std::string& name : exhibit_names())
+      add("Fault: " + printedText(find_lesson(name).lesson.title), "Lesson",
+          [window = window_, name] { window->lessons()->start(QString::fromStdString(name)); });
+  }
+
+  void takePagesWithWords() {
+    commands_.emplace_back().of_typed = [window = window_](const QString& typed) {
+      std::vector<PaletteCommand> found;
+      if (typed.size() < kShortestSearch) return found;
+      for (const ManualPage& page : manualPagesWith(typed.split(' ', Qt::SkipEmptyParts)).mid(0, kPagesWithWords))
+        found.push_back({QString("\"%1\" in the manual: %2").arg(typed, page.title),
+                         "Manual",
+                         countedText(to_int(page.places), "place"),
+                         [window, typed, page] { openManualPage(window, page.path)->searchFor(typed); },
+                         {}});
+      return found;
+    };
   }
 
   // Adds the number formats with scales. Their commands open their cards.
@@ -195,9 +224,10 @@ class Collector {
     if (!window_->selection()->history()) return;
     const auto add_place = [&](const QString& name, const QString& group, auto has,
                                std::function<void(std::int64_t)> show) {
-      commands_.emplace_back().of_number = [=](std::int64_t number) {
+      commands_.emplace_back().of_typed = [=](const QString& typed) {
         std::vector<PaletteCommand> found;
-        if (has(number)) found.push_back({name + u' ' + formatCount(number), group, {}, [=] { show(number); }, {}});
+        if (const std::int64_t number = numberIn(typed); number >= 0 && has(number))
+          found.push_back({name + u' ' + formatCount(number), group, {}, [=] { show(number); }, {}});
         return found;
       };
     };
@@ -220,7 +250,9 @@ class Collector {
           cluster->stepTime()->setDegree(to_int(degree));
           goTo(window, cluster, cluster->stepTime());
         });
-    commands_.emplace_back().of_number = [window = window_](std::int64_t expert) { return experts(window, expert); };
+    commands_.emplace_back().of_typed = [window = window_](const QString& typed) {
+      return experts(window, numberIn(typed));
+    };
   }
 
   // Returns the experts of a number, that of the selected layer first, with their loads in the last steps.
@@ -228,7 +260,7 @@ class Collector {
     Selection* selection = window->selection();
     const RunInfo& run = selection->history()->info();
     std::vector<PaletteCommand> found;
-    if (number >= run.n_experts) return found;
+    if (number < 0 || number >= run.n_experts) return found;
     std::vector<int> layers = run.moe_layers;
     std::ranges::stable_partition(layers, [&](int layer) { return layer == selection->layer(); });
     for (const int layer : layers) {

@@ -111,7 +111,7 @@ Panel* panelAround(QWidget* widget) {
   return qobject_cast<Panel*>(widget);
 }
 
-// Opens the page on the panels that are shown, on the start page the first one.
+// Opens the page on the panels that are shown or on the lessons, on the start page the first one.
 void openPageOfWorkspace(const WorkspaceTabs* workspaces) {
   const auto* lessons = workspaces->window()->findChild<LessonsPage*>();
   const QString start = lessons && lessons->isVisible() ? "Lessons" : "Overview";
