@@ -203,8 +203,7 @@ LessonList::LessonList(Form form, QWidget* parent) : QWidget(parent), form_(form
       if (lesson.group != name) continue;
       addRow(card->inside(), lesson, number);
       for (const Lesson& exhibit : exhibits())
-        if ((form == Form::whole || name == shortest) && exhibit.explained_by == lesson.name)
-          addRow(card->inside(), exhibit, 0);
+        if (form == Form::whole && exhibit.explained_by == lesson.name) addRow(card->inside(), exhibit, 0);
     }
     if (form == Form::whole && name == shortest) addProblemSets(column);
     card->inside()->addStretch(1);
@@ -251,11 +250,6 @@ void LessonList::showProgress(const LessonProgress& progress) {
 
 void LessonList::showSubjects(bool shown) {
   for (LessonRow* row : rows_) row->showSubject(shown);
-}
-
-void LessonList::showFaults(bool shown) {
-  for (LessonRow* row : rows_)
-    if (row->number() == 0) row->setVisible(shown);
 }
 
 void LessonList::focusRow(int number) {

@@ -31,7 +31,6 @@ class LessonList : public QWidget {
   explicit LessonList(Form form, QWidget* parent = nullptr);
 
   void showProgress(const LessonProgress& progress);
-  void showFaults(bool shown);
   void showSubjects(bool shown);
   void focusRow(int number);  // gives the focus to the row of a lesson, from 1; ignores other numbers
 

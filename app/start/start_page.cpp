@@ -16,7 +16,7 @@
 namespace moescope {
 namespace {
 
-constexpr int kRowNameWidth = 104, kButtonWidth = 152, kHeightWithSubjects = 900, kHeightWithFaults = 720;
+constexpr int kRowNameWidth = 104, kButtonWidth = 152, kHeightWithSubjects = 900;
 // By this step most seeds have verdicts on the two formats (docs/comparing-runs.md, assets/presets/compare).
 constexpr int kVerdictStep = 300;
 
@@ -39,10 +39,9 @@ StartPage::StartPage(QWidget* parent) : FullPage("start_page", "Start page", par
   connect(this, &FullPage::shown, this, &StartPage::showCost);  // new speeds may have been measured
 }
 
-// A tall page has room for the faults of the shortest group, and for the subjects of the lessons.
+// A tall page has room for the subjects of the lessons.
 void StartPage::resizeEvent(QResizeEvent* event) {
   FullPage::resizeEvent(event);
-  lessons_->showFaults(height() >= withType(kHeightWithFaults, fontMetrics()));
   lessons_->showSubjects(height() >= withType(kHeightWithSubjects, fontMetrics()));
 }
 
@@ -73,7 +72,7 @@ void StartPage::addLesson() {
   next_about_ = pageText({}, Type::body, true);
   next_ = pageButton({}, "start_lesson", true);
   connect(next_, &QPushButton::clicked, this, [this] { emit lessonRequested(next_lesson_); });
-  QToolButton* all = flatButton("All lessons", "start_lessons");
+  QToolButton* all = flatButton("All lessons and faults", "start_lessons");
   all->setToolTip("The subject of each lesson, and the faults of real trainings (Alt+L)");
   connect(all, &QToolButton::clicked, this, &StartPage::lessonsRequested);
   addRow("Lesson", next_about_, next_)->insertWidget(2, all);
@@ -136,7 +135,7 @@ void StartPage::setCosts(const RunCosts* costs) {
 void StartPage::showCost() {
   if (!costs_) return;
   cost_->setText(costs_->presetText(presets_->currentText()));
-  comparison_->setText(QString("BF16, MXFP8, NVFP4 and MXFP4 on the same batches, and BF16 once more to measure "
+  comparison_->setText(QString("Preset nano in BF16, MXFP8, NVFP4 and MXFP4, and in BF16 once more to measure "
                                "chance. Verdicts on NVFP4 and MXFP4 are due by step %1 (%2); MXFP8 may stay open.")
                            .arg(kVerdictStep)
                            .arg(costs_->timeText("precisions", kVerdictStep)));
