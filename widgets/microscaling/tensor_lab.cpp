@@ -122,7 +122,8 @@ void TensorLab::setFormatOf(const OperandFormat& operand, BlockAxis axis) {
   setFormat(blocks, axis);
 }
 
-// A later capture of the shown operand is shown at the same block, so that its values can be followed over the steps.
+// A later capture of the shown operand is shown at the block that was chosen, so that its values can be followed over
+// the steps; until a block is chosen, at the one that loses most.
 void TensorLab::openWhole(const TensorSource& source) {
   const bool is_later =
       source.captured() && source_.captured() && whole_.name() == source.name() && source_.rows() == whole_.rows();
@@ -131,10 +132,7 @@ void TensorLab::openWhole(const TensorSource& source) {
   const int element = element_;
   whole_ = source;
   openTensor(source, 0);
-  if (is_later && hasBlock(block)) {
-    if (is_home) home_ = block;
-    openBlock(block.row, block.col, element);
-  }
+  if (is_later && !is_home && hasBlock(block)) openBlock(block.row, block.col, element);
   showBars();
 }
 

@@ -186,14 +186,24 @@ QStringList figuresOfOperands(const TelemetryFrame& frame) {
   return {QString("%1; at most %2 flushed to zero").arg(placed, formatPercent(to_zero)), placed, lowest};
 }
 
-// "loses 11.2 % of its values to zero; bell-shaped data in MXFP8 lose 0.1 %; lowest SQNR 28.1 dB, in layer 3, ..."
+// "loses 11.2 % of its values to zero: those below 1/24 to 1/12 of the largest in their block; bell-shaped data in
+// MXFP4 lose 0.1 %; lowest SQNR 28.1 dB, in layer 3, ..."
 QStringList lossOfOperand(const QuantFrame& quant, const TelemetryFrame& frame) {
   const auto [to_zero, lost_db, clipped] = lossBeyondLimits(quant);
   const QuantFrame& lowest = *lowestSqnr(frame);
-  QString loss = QString("keeps %1").arg(verdictDecibels(quant.sqnr_db));
+  QString loss = QString("keeps %1").arg(verdictDecibels(quant.sqnr_db)), limit_text;
   QString bell = QString("keep %1").arg(verdictDecibels(bell_sqnr_db(quant.format)));
   if (to_zero > 0) {
     loss = QString("loses %1 of its values to zero").arg(formatPercent(to_zero));
+    const FormatTraits& element = traits(*quant.format.element);
+    const double ratio = 2 * element.max / element.min_subnormal;  // a power of two may scale the largest to max / 2
+    const QString lower_limit = QString("1/%1").arg(formatCount(std::llround(ratio)));
+    limit_text = QString(": those below %1 of the largest in their block")
+                     .arg(quant.format.scale == QuantScale::power_of_two
+                              ? lower_limit + QString(" to 1/%1").arg(formatCount(std::llround(ratio / 2)))
+                              : lower_limit);
+    if (quant.operand == OperandRole::x && std::string_view(gemm_name(quant.gemm)) == "w2")
+      limit_text += QString(" (x is the product SiLU(w1 x) · w3 x)");
     bell = QString("lose %1").arg(formatPercent(bell_underflow(quant.format)));
   } else if (!(lost_db > 0)) {
     loss += QString("; %1 of its blocks are clipped").arg(formatPercent(clipped));
@@ -201,7 +211,7 @@ QStringList lossOfOperand(const QuantFrame& quant, const TelemetryFrame& frame) 
   bell = QString("; bell-shaped data in %1 ").arg(formatLabel(quant.format).section(u' ', 0, 0)) + bell;
   const QString sqnr = QString("; lowest SQNR %1").arg(verdictDecibels(lowest.sqnr_db));
   const QString placed = sqnr + QString(", in ") + placeName(lowest);
-  return {loss + bell + placed, loss + placed, loss + sqnr, loss};
+  return {loss + limit_text + bell + placed, loss + limit_text + bell, loss + limit_text, loss + sqnr, loss};
 }
 
 // Returns the operand that needs attention most; nullptr if none does.

@@ -153,7 +153,7 @@ void TensorsPanel::fitColumns() {
   view_->verticalHeader()->setDefaultSectionSize(metrics.height() + kSpace4);
   for (const int column : {TensorListModel::kSqnr, TensorListModel::kUnderflow})
     view_->setColumnWidth(column, std::max(metrics.horizontalAdvance(QStringLiteral("~0.004 %")) + kSpace12,
-                                           view_->horizontalHeader()->sectionSizeHint(column)));
+                                           view_->horizontalHeader()->sectionSizeHint(column) + kSpace8));
 }
 
 void TensorsPanel::makeControls() {
