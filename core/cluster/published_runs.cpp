@@ -114,15 +114,14 @@ constexpr int kRanksPerNode = 8;
 
 using Routing = std::vector<std::int32_t>;
 
-Placement balanced_placement(const Routing& topk, const ModelShape& shape, int ep) {
-  std::vector<std::uint64_t> load(shape.n_experts);
-  for (const std::int32_t expert : topk) ++load[expert];
-  const int slots = to_int(shape.n_experts) / ep + 1;
-  return place_balanced(load, ep, {slots, std::max(1, to_int(shape.n_groups)), kRanksPerNode});
-}
-
+// The experts of a group share a node only if tokens are limited to groups.
 Placement placement_of(const Routing& topk, const ModelShape& shape, const LiveCase& c) {
-  return c.balanced ? balanced_placement(topk, shape, c.ep) : place_contiguous(to_int(shape.n_experts), c.ep);
+  const int n_experts = to_int(shape.n_experts);
+  if (!c.balanced) return place_contiguous(n_experts, c.ep);
+  std::vector<std::uint64_t> load(n_experts);
+  for (const std::int32_t expert : topk) ++load[expert];
+  const int n_groups = c.node_limited ? std::max(1, to_int(shape.n_groups)) : 1;
+  return place_balanced(load, c.ep, {n_experts / c.ep + 1, n_groups, kRanksPerNode});
 }
 
 RoutingTraffic traffic_of(const Routing& topk, const ModelShape& shape, const Placement& placement, AllToAll kind) {

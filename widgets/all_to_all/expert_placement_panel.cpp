@@ -104,9 +104,11 @@ void PlacementStrip::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const int line = fontMetrics().height();
   const double highest_load = mean_ > 0 ? top_ / mean_ : 1;
+  const QString nodes = to_int(rank_load_.size()) > ranks_per_node_ ? "; vertical lines: nodes" : "",
+                replicas = placement_.replicated() ? "; hatched: replicas" : "";
   paintLeftAxis(
       painter, axisUp(0, highest_load), linearTicks(0, highest_load, std::max(2, plot.height() / withType(40))),
-      "load of each rank / mean; the two shades only separate its experts, which can be dragged to another rank");
+      "load of each rank / mean" + nodes + replicas + "; shades only separate experts, which can be dragged to a rank");
   painter.setPen(palette().text().color());
   const int ranks = to_int(rank_load_.size());
   const int stride = labelStride(fontMetrics().horizontalAdvance("000"), columnWidth(), ranks);

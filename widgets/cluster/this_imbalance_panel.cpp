@@ -264,6 +264,8 @@ void ThisImbalancePanel::setDegree(int ep) {
 
 QStringList ThisImbalancePanel::headline() const {
   if (costs_.even.empty()) return computing_ ? QStringList{"Computing the cost of this imbalance..."} : QStringList();
+  if (std::ranges::all_of(shown_, &Asked::is_forced))
+    return {"Balance is forced: no throughput is lost to imbalance (modelled)"};
   QStringList other_runs;
   for (std::size_t run = 1; run < shown_.size(); ++run) other_runs << shown_[run].letter + ' ' + lostText(run);
   const QString run = other_runs.isEmpty() ? QString("this run") : shown_.front().letter;

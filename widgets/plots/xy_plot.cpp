@@ -51,8 +51,8 @@ void XyPlot::paintStatic(QPainter& painter) {
     const int y = to_int(std::lround(yAxis().toPixel(reference_)));
     painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
     painter.drawLine(plot.left(), y, plot.right(), y);
-    painter.drawText(QRect(plot.left(), y - metrics.height() - 1, plot.width() - 4, metrics.height()), Qt::AlignRight,
-                     elidedWords(reference_label_, metrics, plot.width() - 4));
+    painter.drawText(QRect(plot.left() + 4, y - metrics.height() - 1, plot.width() - 4, metrics.height()),
+                     Qt::AlignLeft, elidedWords(reference_label_, metrics, plot.width() - 4));
   }
   painter.setRenderHint(QPainter::Antialiasing);
   paintKey(painter, y_caption_, labelsOf(series_, &Series::label), kLineSwatch,
@@ -101,15 +101,21 @@ void XyPlot::paintData(QPainter& painter) {
   painter.setRenderHint(QPainter::Antialiasing, false);
 }
 
-// Puts each text at the nearest free place around its point, those of the last series first. A line leads to a text
-// that is not beside its point.
+// Puts each text at the nearest place around its point that no mark, curve or other text covers, those of the last
+// series first. A line leads to a text that is not beside its point.
 void XyPlot::paintTags(QPainter& painter) const {
-  const double radius = kMarkRadius * typeScale(fontMetrics()), height = fontMetrics().capHeight();
+  const double radius = kMarkRadius * typeScale(fontMetrics()), height = fontMetrics().capHeight() + kSpace4;
   std::vector<QRectF> occupied_rects;
   for (const Series& s : series_)
-    for (const QPointF& point : s.points)
+    for (std::size_t i = 0; i < s.points.size(); ++i) {
+      const QPointF at = place(s.points[i]);
       if (s.mark != Mark::none)
-        occupied_rects.push_back(QRectF(-radius, -radius, 2 * radius, 2 * radius).translated(place(point)));
+        occupied_rects.push_back(QRectF(-radius, -radius, 2 * radius, 2 * radius).translated(at));
+      if (s.line == Qt::NoPen || i == 0) continue;
+      const QLineF curve(place(s.points[i - 1]), at);
+      for (double along = 0; along < curve.length(); along += radius)
+        occupied_rects.push_back(QRectF(-1, -1, 2, 2).translated(curve.pointAt(along / curve.length())));
+    }
   const auto is_free = [&](const QRectF& rect) {
     return QRectF(plotRect()).contains(rect) &&
            std::ranges::none_of(occupied_rects, [&](const QRectF& other) { return other.intersects(rect); });
@@ -123,13 +129,14 @@ void XyPlot::paintTags(QPainter& painter) const {
         const double angle = 2 * std::numbers::pi * (direction % 8) / 8, distance = (2 + 2 * ring) * radius;
         const QPointF away(std::cos(angle), std::sin(angle));
         QRectF rect(QPointF(), size);
-        rect.moveCenter(at + away * distance + QPointF(away.x() * size.width() / 2, away.y() * height / 2));
+        rect.moveCenter(at + away * distance +
+                        QPointF(std::round(away.x()) * size.width() / 2, std::round(away.y()) * height / 2));
         if (!is_free(rect)) continue;
         occupied_rects.push_back(rect);
         painter.setPen(mutedText(palette()));
         if (direction >= 8) painter.drawLine(QLineF(at + away * radius, at + away * (distance - radius / 2)));
         painter.setPen(palette().text().color());
-        painter.drawText(rect.bottomLeft(), s.tags[i]);
+        painter.drawText(rect.bottomLeft() - QPointF(0, kSpace4 / 2.0), s.tags[i]);
         break;
       }
     }
