@@ -23,7 +23,8 @@ namespace {
 
 constexpr std::size_t kContextBytes = 40;
 // Heights from which curves, bars and texts can be read.
-constexpr int kCurveHeight = 140, kBarsHeight = 80, kTextsHeight = 100;
+constexpr int kCurveHeight = 140, kBarsHeight = 120, kTextsHeight = 100;
+constexpr std::size_t kMaxDomains = 4;
 constexpr std::array kKinds = {TextKind::probe, TextKind::sample, TextKind::batch};
 
 }  // namespace
@@ -63,7 +64,8 @@ ExpertPanel::ExpertPanel(Selection* selection, QWidget* parent)
   costs_->setAccessibleName("Loss without the expert over time");
   costs_->setCaption("loss without it, nats/token");
   costs_->refill = [this] { refillCosts(); };
-  domains_ = new ShareBars(this);
+  domains_ = new BandBars(this);
+  domains_->setFormatter([](double share) { return formatPercent(share); });
   domains_->setAccessibleName("Domains of the expert");
   domains_->refill = [this] { refillDomains(); };
   tokens_ = new TokenContexts(this);
@@ -417,14 +419,17 @@ void ExpertPanel::refillDomains() {
   const auto& names = history->info().domains;
   if (!measured || names.empty()) return domains_->setNotice(notInLogNotice(history->info(), "domains"));
   const auto found = domains_of_expert(*measured, selection_->expert());
-  std::vector<ShareBars::Bar> bars;
+  std::vector<BandBars::Row> rows;
   for (const TokensOfExpert& domain : found) {
-    if (to_int(bars.size()) == ShareBars::kMaxBars || domain.kind >= names.size()) break;
-    bars.push_back({QString::fromStdString(names[domain.kind]), domain.share,
-                    QString("%1, lift %2").arg(formatPercent(domain.share), formatValue(domain.lift, 2))});
+    if (rows.size() == kMaxDomains || domain.kind >= names.size()) break;
+    rows.push_back({QString::fromStdString(names[domain.kind]),
+                    {{domain.share, rows.empty() ? BandBars::kStrong : BandBars::kPlain}},
+                    kNoValue,
+                    kNoValue,
+                    QString("%1\tlift %2").arg(formatPercent(domain.share), formatValue(domain.lift, 2))});
   }
-  domains_->setTitle("Most preferred domains: share of its slots, lift");
-  domains_->setBars(std::move(bars));
+  domains_->setCaption("most preferred domains, share of its slots");
+  domains_->setRows(std::move(rows));
 }
 
 void ExpertPanel::refillTokens() {

@@ -13,7 +13,7 @@
 #include "widgets/panel/panel.h"
 #include "widgets/panel/token_contexts.h"
 #include "widgets/plots/line_plot.h"
-#include "widgets/plots/share_bars.h"
+#include "widgets/plots/band_bars.h"
 #include "widgets/plots/value_tile.h"
 #include "widgets/router/fair_share_plot.h"
 
@@ -79,7 +79,7 @@ class ExpertPanel : public Panel {
   QSpinBox* expert_;
   LinePlot *load_, *bias_, *costs_;
   FairSharePlot* fair_share_;
-  ShareBars* domains_;
+  BandBars* domains_;
   TokenContexts* tokens_;
   QPushButton *kill_, *pin_;
   QWidget *figures_, *actions_;
