@@ -93,7 +93,7 @@ void RunChips::drawChips() {
     chip->setIcon(
         chipPixmap(shown.letter, seriesColor(shown.color, isDark(palette())), kChipSize, devicePixelRatioF()));
     QString words = shown.progress;
-    if (words.isEmpty() && parts_.names) words = shown.name;
+    if (words.isEmpty() && (parts_.names || (parts_.active && run == active_))) words = shown.name;
     chip->setText(words);
     chip->setToolButtonStyle(words.isEmpty() ? Qt::ToolButtonIconOnly : Qt::ToolButtonTextBesideIcon);
     chip->setChecked(run == active_);

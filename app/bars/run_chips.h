@@ -28,8 +28,9 @@ class RunChips : public QWidget {
 
   void showRuns(const std::vector<Run>& runs, int active);
   struct Parts {
-    bool names = true;  // show the names of the runs
-    bool words = true;  // show the word beside the plus sign
+    bool names = true;   // show the names of the runs
+    bool active = true;  // show the name of the active run
+    bool words = true;   // show the word beside the plus sign
   };
   void setShown(Parts parts);          // tool tips show the hidden parts
   void setLive(bool live);             // true: twins can be added and removed; false: logs can be added

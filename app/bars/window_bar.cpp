@@ -36,7 +36,7 @@ QString asNines(QString digits) {
   return digits;
 }
 
-constexpr int kNarrowest = 5;    // highest level of setNarrowness()
+constexpr int kNarrowest = 6;    // highest level of setNarrowness()
 constexpr int kMinBar = 320;     // minimum width of the bar
 constexpr int kLineHeight = 20;  // height of the lines between groups
 
@@ -281,10 +281,10 @@ QSize WindowBar::minimumSizeHint() const {
 }
 
 void WindowBar::setNarrowness(int level) {
-  chips_->setShown({.names = level < 1, .words = level < 2});
-  count_->setShort(level >= 3);
+  chips_->setShown({.names = level < 1, .active = level < 3, .words = level < 2});
+  count_->setShort(level >= 4);
   for (QToolButton* button : {live_button_, setup_button_})
-    button->setToolButtonStyle(level < 4 ? Qt::ToolButtonTextBesideIcon : Qt::ToolButtonIconOnly);
+    button->setToolButtonStyle(level < 5 ? Qt::ToolButtonTextBesideIcon : Qt::ToolButtonIconOnly);
   const bool in_list = level >= kNarrowest || width() < withType(kNarrowWindow, fontMetrics());
   tabs_->setVisible(!in_list);
   tab_list_->setVisible(in_list);

@@ -2,7 +2,6 @@
 
 #include <QAbstractTableModel>
 #include <QApplication>
-#include <QClipboard>
 #include <QFont>
 #include <QHeaderView>
 #include <QKeyEvent>
@@ -61,7 +60,7 @@ constexpr OutcomeHead kOutcomeHeads[kOutcomeColumns] = {
      [](const Outcome& o) { return o.costs.gradient_error; }},
     {"flips", "Share of tokens that rounding sends to other experts, mean over layers; as last measured",
      [](const Outcome& o) { return o.costs.flips; }},
-    {"underflow", "Largest share of an operand's values that became zero; as last measured",
+    {"flushed to zero", "Largest share of an operand's values that became zero; as last measured",
      [](const Outcome& o) { return o.costs.flushed; }},
     {"lowest SQNR, dB", kSqnrNote, [](const Outcome& o) { return o.sqnr.worst_db; }},
     {"mean SQNR, dB", kSqnrNote, [](const Outcome& o) { return o.sqnr.mean_db; }},
@@ -213,6 +212,7 @@ class OutcomesModel : public QAbstractTableModel {
 OutcomesTable::OutcomesTable(QWidget* parent) : QTableView(parent) {
   model_ = new OutcomesModel(this);
   setObjectName("outcomes_table");
+  hide();  // until there is a row
   setModel(model_);
   setSortingEnabled(true);
   sortByColumn(kGapColumn, Qt::AscendingOrder);
@@ -238,6 +238,7 @@ void OutcomesTable::showOutcomes(std::vector<Outcome> outcomes, int training) {
   const std::string name = current.isValid() ? outcomeAt(current).name : std::string();
   outcomes_ = outcomes;
   model_->setRows(std::move(outcomes), training);
+  show();
   for (const int column : {kGradientColumn, kFlipsColumn, kUnderflowColumn, kWorstSqnrColumn, kMeanSqnrColumn})
     setColumnHidden(column, !isMeasured(column));
   const int row = name.empty() ? -1 : model_->rowOf(name);
@@ -258,29 +259,12 @@ void OutcomesTable::sortByCurrentColumn() {
 }
 
 bool OutcomesTable::event(QEvent* event) {
-  if (event->type() == QEvent::KeyPress || event->type() == QEvent::ShortcutOverride) {
-    auto* key = static_cast<QKeyEvent*>(event);
-    const bool sorts = key->key() == Qt::Key_S && key->modifiers() == Qt::NoModifier;
-    const bool copies = key->matches(QKeySequence::Copy);
-    if (sorts || copies) {
-      event->accept();
-      if (event->type() == QEvent::KeyPress) sorts ? sortByCurrentColumn() : copy();
-      return true;
-    }
-  }
-  return QTableView::event(event);
-}
-
-void OutcomesTable::copy() {
-  QStringList lines;
-  const auto line = [&](auto&& cell) {
-    QStringList cells;
-    for (int column = 0; column < kOutcomeColumns; ++column) cells << cell(column);
-    lines << cells.join(QLatin1Char('\t'));
-  };
-  line([this](int column) { return model_->headerData(column, Qt::Horizontal, Qt::DisplayRole).toString(); });
-  for (const Outcome& o : model_->rows()) line([&](int column) { return model_->text(o, column); });
-  QApplication::clipboard()->setText(lines.join(QLatin1Char('\n')) + QLatin1Char('\n'));
+  const bool is_key = event->type() == QEvent::KeyPress || event->type() == QEvent::ShortcutOverride;
+  const auto* key = is_key ? static_cast<QKeyEvent*>(event) : nullptr;
+  if (!key || key->key() != Qt::Key_S || key->modifiers() != Qt::NoModifier) return QTableView::event(event);
+  event->accept();
+  if (event->type() == QEvent::KeyPress) sortByCurrentColumn();
+  return true;
 }
 
 int OutcomesTable::heightFor(int rows) const {

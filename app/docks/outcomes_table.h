@@ -30,7 +30,6 @@ class OutcomesTable : public QTableView {
   bool event(QEvent* event) override;
 
  private:
-  void copy();
   void sortByCurrentColumn();
   const Outcome& outcomeAt(const QModelIndex& index) const;
   bool isMeasured(int column) const;

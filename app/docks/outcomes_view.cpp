@@ -95,6 +95,7 @@ void OutcomesView::addProgress() {
 }
 
 QSize OutcomesView::sizeHint() const {
+  if (table_->isHidden()) return QWidget::sizeHint();
   const int rows = std::clamp(to_int(outcomes().size()), kMinRows, kMaxRows);
   return {QWidget::sizeHint().width(),
           QWidget::sizeHint().height() - table_->sizeHint().height() + table_->heightFor(rows)};

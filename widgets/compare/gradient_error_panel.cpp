@@ -303,7 +303,7 @@ void GradientErrorPanel::refillLines() {
     series.push_back(seriesOf(run));
   std::vector<ReferenceLine> references;
   if (!ofPredictions() && !cosine())
-    references = {{errorOf(kMinGradientSnrDb), "limit 58 %: larger errors make steps ineffective"}};
+    references = {{errorOf(kMinGradientSnrDb), "ineffective: steps with an error above 58 %"}};
   lines_->setReferences(std::move(references));
   lines_->setPercent(ofPredictions() ? metricIsShare(shownMetric()) : !cosine());
   const QString gradient_caption = cosine() ? QString("cosine") : QString("of the norm");

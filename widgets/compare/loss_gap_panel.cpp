@@ -312,7 +312,7 @@ LossGapPanel::LossGapPanel(Selection* selection, JudgedRuns* judged, QWidget* pa
   plot_ = new GapPlot(selection, this);
   plot_->refill = [this] { refill(); };
   connect(judged_, &JudgedRuns::changed, plot_, &PlotFrame::markDirty);
-  shown_ = makeChoice({"minus A", "every step"}, "Steps shown", "The smoothed gap, or the gap of every step, too");
+  shown_ = makeChoice({"smoothed", "every step"}, "Steps shown", "The smoothed gap, or the gap of every step, too");
   connect(shown_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
   addControl(shown_);
   showAnswers();
@@ -337,10 +337,10 @@ void LossGapPanel::refill() {
   if (!plot_->notice().isEmpty()) return;
   shown_->setVisible(!onTheSameTexts(*selection_));
   // Batches of text have no order, so they are not smoothed.
-  plot_->setCaption(onTheSameTexts(*selection_)
-                        ? QString("nats/token, by batch of text")
-                        : QString("smoothed gap (over %1 steps), nats/token").arg(std::lround(1 / (1 - kGapFactor))));
-  shown_->setItemText(0, QString("minus %1").arg(judged_->baselineLetter()));
+  plot_->setCaption(onTheSameTexts(*selection_) ? QString("nats/token, by batch of text")
+                                                : QString("gap to %1, smoothed over %2 steps, nats/token")
+                                                      .arg(judged_->baselineLetter())
+                                                      .arg(std::lround(1 / (1 - kGapFactor))));
   std::vector<GapSeries> series;
   for (int run = 0; run < std::ssize(selection_->histories()); ++run)
     if (run != judged_->baseline())

@@ -48,7 +48,7 @@ RegressionPanel::RegressionPanel(Selection* selection, const JudgedRuns* runs, Q
     : Panel(selection, "Regression", Provenance::measured_here, parent), runs_(runs) {
   showAnswers();
   addMap();
-  figures_ = new FigureTable({"Figure", "side", "since step", "value", "other runs", "z"}, this);
+  figures_ = new FigureTable({"Figure", "side", "since\nstep", "value", "other runs", "z"}, this);
   figures_->setAccessibleName("Figures that left the noise band");
   connect(figures_, &FigureTable::cellClicked, this, &RegressionPanel::showFigure);
   settings_ = new FittedLabel(this);
@@ -232,7 +232,7 @@ void RegressionPanel::show(GateReport report) {
   map_->markDirty();
   fitMap();
   figures_->horizontalHeaderItem(3)->setText(runLetter(*selection_, judgedRun()));
-  figures_->horizontalHeaderItem(4)->setText(othersText("other runs"));
+  figures_->horizontalHeaderItem(4)->setText(othersText("other\nruns"));
   figures_->setRowCount(static_cast<int>(report_.exits.size()));
   for (int row = 0; row < figures_->rowCount(); ++row) {
     const GateExit& exit = report_.exits[order_[row]];

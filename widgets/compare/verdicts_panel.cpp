@@ -293,10 +293,17 @@ QString VerdictsPanel::status() const {
   if (!table_->notice().isEmpty()) return {};
   for (const int place : judged_->candidates()) {
     const StepRange steps = judged_->conclusion(place).steps;
-    if (!steps.empty())
-      return QString("%1 %2 to %3")
-          .arg(onTheSameTexts(*selection_) ? QString("batches") : QString("steps"), formatCount(steps.first),
-               formatCount(steps.last));
+    if (steps.empty()) continue;
+    const RunInfo& run = selection_->histories().front()->info();
+    const QString model = run.tokens_per_step > 0 ? QString("; %1 MoE layers of %2 experts, %3 tokens per step")
+                                                        .arg(run.moe_layers.size())
+                                                        .arg(run.n_experts)
+                                                        .arg(formatCount(run.tokens_per_step))
+                                                  : QString();
+    return QString("%1 %2 to %3")
+               .arg(onTheSameTexts(*selection_) ? QString("batches") : QString("steps"), formatCount(steps.first),
+                    formatCount(steps.last)) +
+           model;
   }
   return {};
 }

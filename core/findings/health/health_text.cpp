@@ -68,7 +68,9 @@ class HealthText {
       const std::string head = "L" + worst + " " + fault.of_one;
       std::vector<std::string> forms = {head + begin_text + detail + "." + limits()};
       if (!experts.empty()) forms.push_back(head + begin_text + ": " + experts + starved_experts_text() + ".");
-      forms.insert(forms.end(), {head + begin_text + ".", head + ".", "L" + worst + begin_text + "."});
+      forms.insert(forms.end(), {head + begin_text + ".", head + "."});
+      if (!evidence_.are_totals)
+        forms.push_back("It began in l" + worst + " at step " + grouped(lead.steps.first) + ".");
       return forms;
     }
     const std::string head = fmt::format("{} of {} MoE layers {}", facts_.layers.size(),
@@ -125,7 +127,7 @@ class HealthText {
     const std::string rule = facts_.settles ? "" : " It becomes a finding after " + needed_text(needed) + ".";
     if (!figures.empty()) figures = ": " + figures;
     return {head + figures + "." + rule + elsewhere(), head + figures + "." + rule, head + figures + ".", head + ".",
-            layer + begin_text + "."};
+            layer + " is uneven."};
   }
 
   std::vector<std::string> forms_of_healthy(const std::string& uneven, const std::string& which) const {
