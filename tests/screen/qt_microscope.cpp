@@ -46,6 +46,7 @@ class MicroscopeTest : public QObject {
   void whatIfSaysWhatAnotherFormatWouldKeep();
   void mapNamesOutlierChannels();
   void cardsLeadFromTheLargestValueToItsCode();
+  void anExampleHasABlockOfItsFormat();
   void helpSaysWhatFloorCutsInEveryElement();
   void theErrorsOfANarrowTableAreNotCut();
 
@@ -394,6 +395,23 @@ void MicroscopeTest::cardsLeadFromTheLargestValueToItsCode() {
            QString::fromUtf8("1.116 × 10⁻⁶"));
   values[3] = NAN;
   QCOMPARE(blockCards(block_anatomy(mx_format(ElementFormat::e4m3), values)).front().value, QStringLiteral("NaN"));
+}
+
+void MicroscopeTest::anExampleHasABlockOfItsFormat() {
+  BlockMicroscopePanel panel(&selection_);
+  const auto amax_at = [&] { return panel.block().amax_at; };
+  QCOMPARE(panel.block().elements.size(), std::size_t(32));
+  const int largest = amax_at();
+  QVERIFY(largest >= 16);
+  panel.setFormat(kNvfp4Format);
+  QCOMPARE(panel.block().elements.size(), std::size_t(16));
+  QVERIFY(amax_at() < 16);
+  panel.editValue(0, 100);  // stays with the next format
+  panel.setFormat(mx_format(ElementFormat::e2m1));
+  QCOMPARE(panel.block().elements.size(), std::size_t(32));
+  QCOMPARE(amax_at(), 0);
+  panel.editValue(0, 0);
+  QCOMPARE(amax_at(), largest);
 }
 
 SCREEN_TEST(MicroscopeTest)

@@ -199,12 +199,22 @@ void BlockMicroscopePanel::setBlock(const BlockOrigin& origin, std::vector<float
 }
 
 void BlockMicroscopePanel::showExample() {
-  setBlock({}, blockPresets().front().values, state_.format, BlockAxis::row);
+  example_ = blockPresets().front().values;
+  setBlock({}, exampleIn(state_.format, {}), state_.format, BlockAxis::row);
+}
+
+// Returns an example block with as many values as the format has in a block; `edited` values come first.
+std::vector<float> BlockMicroscopePanel::exampleIn(const OperandFormat& format, std::vector<float> edited) const {
+  const auto size = std::min<std::ptrdiff_t>(block_size(format), std::ssize(example_));
+  edited.resize(std::min(size, std::ssize(edited)));
+  edited.insert(edited.end(), example_.begin() + std::ssize(edited), example_.begin() + size);
+  return edited;
 }
 
 void BlockMicroscopePanel::setFormat(const OperandFormat& format) {
   State next = state_;
   next.format = format;
+  if (origin_.place.isEmpty()) next.values = exampleIn(format, state_.values);
   change(std::move(next), "format");
 }
 
@@ -229,7 +239,8 @@ void BlockMicroscopePanel::setRounding(Rounding rounding) {
 void BlockMicroscopePanel::loadPreset(int preset) {
   const auto& [name, lesson, values] = blockPresets()[preset];
   original_ = state_;
-  original_.values = values;
+  example_ = values;
+  original_.values = exampleIn(state_.format, {});
   change(original_, name);
   emit readoutChanged(lesson);
 }

@@ -86,7 +86,10 @@ class BlockMicroscopePanel : public Panel {
   void fitColumns();
   void nameBits();
 
-  State state_, original_;  // the shown block, and the block as it was opened
+  std::vector<float> exampleIn(const OperandFormat& format, std::vector<float> edited) const;
+
+  State state_, original_;      // the shown block, and the block as it was opened
+  std::vector<float> example_;  // values of the last example, of which a format shows those of a block
   BlockOrigin origin_;
   BlockAxis axis_ = BlockAxis::row;
   float tensor_amax_ = 0;

@@ -125,7 +125,7 @@ void fillBlockFormats(QComboBox* box) {
   box->setToolTip(box->accessibleName());
   for (const OperandFormat& format : blockFormats()) {
     const QString label = shortFormatLabel(format);
-    box->addItem(label);
+    box->addItem(format.scheme == QuantScheme::mx ? mxName(format) : label);
     QString tip = "FP8 with FP32 scales: the name shows which values share a scale";
     if (format.scheme == QuantScheme::mx) tip = QString("%1 with power-of-two scales, as in MX").arg(label);
     if (format.scheme == QuantScheme::nvfp4) tip = "E2M1 in blocks of 16 with E4M3 scales and a tensor scale";
