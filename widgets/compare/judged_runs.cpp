@@ -37,8 +37,7 @@ QString JudgedRuns::update() {
   if (selection_->range().empty()) return noDataYetNotice(*selection_);
   if (const History* lossless = runWithoutLoss(histories))
     return notInLogNotice(lossless->info(), metricName(Metric::ce_loss));
-  Judging judging = runs_->judging(*selection_, share_);
-  judging.goes_on = goes_on_;
+  const Judging judging = runs_->judging(*selection_, share_);
   const auto other_runs = runs_->otherRuns(*selection_, baseline_), twins = runs_->twins(*selection_);
   training_.set(histories.front(), other_runs, twins, judging);
   validation_.set(histories.front(), other_runs, twins, judging);

@@ -62,11 +62,7 @@ class JudgedRuns : public QObject {
   void setLive(bool live) {
     if (std::exchange(live_, live) != live) emit changed();
   }
-  // Whether more steps will come, so that a verdict is one so far.
-  bool goesOn() const { return goes_on_; }
-  void setGoesOn(bool goes_on) {
-    if (std::exchange(goes_on_, goes_on) != goes_on) emit changed();
-  }
+  bool goesOn() const { return runs_->goesOn(); }
   // Step before which the runs that train will pause; 0: they are paused.
   std::int64_t goal() const { return goal_; }
   void setGoal(std::int64_t step) {
@@ -92,7 +88,7 @@ class JudgedRuns : public QObject {
   RunGaps training_, validation_{Metric::val_loss};
   double share_ = kRelevantGap;
   Loss loss_ = Loss::deciding;
-  bool room_ = false, live_ = false, can_force_ = false, goes_on_ = false;
+  bool room_ = false, live_ = false, can_force_ = false;
   int baseline_ = 0;
   std::int64_t goal_ = 0;
   float seconds_per_step_ = kNoValue;

@@ -33,7 +33,8 @@ QString severityText(const Finding& finding) {
 // Returns the steps of a finding as text, from long to short.
 QStringList stepsTexts(const Finding& finding) {
   const QString first = QString::fromStdString(grouped(finding.steps.first));
-  if (finding.ongoing) return {QString("since step %1").arg(first), QString("since %1").arg(first)};
+  if (finding.ongoing && finding.kind != FindingKind::comparison)  // a comparison names its judged steps
+    return {QString("since step %1").arg(first), QString("since %1").arg(first)};
   if (finding.steps.size() == 1) return {QString("step %1").arg(first), first};
   const QString last = QString::fromStdString(grouped(finding.steps.last));
   return {QString("steps %1 to %2").arg(first, last), QString("%1 to %2").arg(first, last)};

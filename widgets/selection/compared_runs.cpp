@@ -49,7 +49,7 @@ std::vector<PairedRun> ComparedRuns::twins(const Selection& selection) const {
 Judging ComparedRuns::judging(const Selection& selection, double matters) const {
   int candidates = 0;
   for (int run = 1; run < std::ssize(selection.histories()); ++run) candidates += !selection.isNoiseTwin(run);
-  return {matters, candidates};
+  return {matters, candidates, goes_on_};
 }
 
 QString runLetter(const Selection& selection, int place) {

@@ -3,6 +3,7 @@
 
 #include <QObject>
 #include <QString>
+#include <utility>
 #include <vector>
 
 #include "core/findings/comparison/comparison.h"
@@ -38,6 +39,11 @@ class ComparedRuns : public QObject {
   std::vector<PairedRun> otherRuns(const Selection& selection, int baseline = 0) const;
   std::vector<PairedRun> twins(const Selection& selection) const;  // noise twins of run A
   Judging judging(const Selection& selection, double matters = kRelevantGap) const;
+  // Whether more steps will come, so that a verdict is one so far.
+  bool goesOn() const { return goes_on_; }
+  void setGoesOn(bool goes_on) {
+    if (std::exchange(goes_on_, goes_on) != goes_on) emit changed();
+  }
 
  signals:
   void changed();
@@ -48,6 +54,7 @@ class ComparedRuns : public QObject {
 
   std::vector<ComparedRun> runs_;
   QString about_;
+  bool goes_on_ = false;
 };
 
 // Letter of the run at `place`: A, B, C, ... for run A and the candidates in their order; N, N2, ... for noise twins.
