@@ -72,7 +72,7 @@ void StartPage::addLesson() {
   next_about_ = pageText({}, Type::body, true);
   next_ = pageButton({}, "start_lesson", true);
   connect(next_, &QPushButton::clicked, this, [this] { emit lessonRequested(next_lesson_); });
-  QToolButton* all = flatButton("All lessons and faults", "start_lessons");
+  QToolButton* all = flatButton("Lessons and faults", "start_lessons");
   all->setToolTip("The subject of each lesson, and the faults of real trainings (Alt+L)");
   connect(all, &QToolButton::clicked, this, &StartPage::lessonsRequested);
   addRow("Lesson", next_about_, next_)->insertWidget(2, all);
