@@ -130,9 +130,10 @@ CommandList::CommandList(std::vector<PaletteCommand> commands, QObject* parent)
 std::optional<CommandList::Shown> CommandList::found(std::size_t command, const QString& query) const {
   const PaletteCommand& candidate = commands_[command];
   Shown shown{command, -to_int(candidate.title.size()), {}};
+  const QString other_names = candidate.group + ' ' + candidate.also + ' ' + QString(candidate.title).remove('-');
   for (const QString& word : query.split(' ', Qt::SkipEmptyParts)) {
     const int at = placeOfPart(word, candidate.title);
-    if (at < 0 && !(candidate.group + ' ' + candidate.also).contains(word, Qt::CaseInsensitive)) return std::nullopt;
+    if (at < 0 && !other_names.contains(word, Qt::CaseInsensitive)) return std::nullopt;
     const bool begins = at == 0 || (at > 0 && !candidate.title[at - 1].isLetterOrNumber());
     if (at >= 0) shown.score += begins ? 2 * kInTitle : kInTitle;
     for (int i = 0; at >= 0 && i < word.size(); ++i) shown.matched.push_back(at + i);
