@@ -177,11 +177,12 @@ bool ManualWindow::showHit(int behind) {
     return std::ranges::count_if(words(),
                                  [&](const QString& word) { return block.text().contains(word, Qt::CaseInsensitive); });
   };
-  qsizetype most = 1;
+  qsizetype word_count = 1;
   const QTextBlock first = text_->document()->begin();
-  for (QTextBlock block = first; block.isValid(); block = block.next()) most = std::max(most, number(block));
+  for (QTextBlock block = first; block.isValid(); block = block.next())
+    word_count = std::max(word_count, number(block));
   QTextBlock hit = first;
-  while (hit.isValid() && (hit.position() <= behind || number(hit) < most)) hit = hit.next();
+  while (hit.isValid() && (hit.position() <= behind || number(hit) < word_count)) hit = hit.next();
   const Colors& c = colors(palette());
   QTextCharFormat shown, other;
   shown.setBackground(QColor(c.accent));
