@@ -85,6 +85,91 @@ bool is_share(const TagRule& rule) {
          rule.router == &RouterFrame::entropy_norm || rule.means == TagMeaning::load_share;
 }
 
+// True if a word of the name speaks of experts, so that its values may be loads.
+bool speaks_of_experts(const std::string& pattern) {
+  constexpr std::array<std::string_view, 10> kWords = {"expert", "load", "util", "frac",  "share",
+                                                       "count",  "moe",  "rout", "token", "gate"};
+  const std::string spelled = spelled_alike(pattern);
+  return pattern.find(kExpertPlace) != std::string::npos ||
+         std::ranges::any_of(kWords, [&](std::string_view word) { return spelled.find(word) != std::string::npos; });
+}
+
+// Returns the pattern of a rule for the names: its last number is the expert, and the number before it the layer.
+std::string rule_pattern(std::string pattern, bool is_list) {
+  const auto rename_last = [&](std::string_view as) {
+    const std::size_t last = pattern.rfind(kNumberPlace);
+    if (last != std::string::npos && pattern.find(as) == std::string::npos)
+      pattern.replace(last, kNumberPlace.size(), as);
+  };
+  if (!is_list) rename_last(kExpertPlace);
+  rename_last(kLayerPlace);
+  for (std::size_t at = 0; (at = pattern.find(kNumberPlace, at)) != std::string::npos;)
+    pattern.replace(at, kNumberPlace.size(), "*");
+  return pattern;
+}
+
+// True if an unknown name may be that of the step: whole numbers that rise from the first to the last value.
+bool may_be_step(const AccountRow& row) {
+  const auto is_whole = [](double number) { return number == std::floor(number); };
+  return row.values > 2 && is_whole(row.lowest) && is_whole(row.highest) &&
+         is_whole((row.highest - row.lowest) / (row.values - 1)) && row.last == row.highest && row.lowest >= 0 &&
+         row.lowest < row.highest;
+}
+
+// Asks whether the loss is a cross-entropy if the log has rewards: that of a policy is none.
+void ask_for_policy(std::vector<AccountRow>& rows) {
+  const auto loss = std::ranges::find_if(rows, [](const AccountRow& row) {
+    return row.is_shown && row.means == "ce_loss" && spelled_alike(row.first).ends_with("loss");
+  });
+  const bool has_rewards = std::ranges::any_of(
+      rows, [](const AccountRow& row) { return spelled_alike(row.first).find("reward") != std::string::npos; });
+  if (loss != rows.end() && has_rewards && loss->question.empty() && loss->certainty == Certainty::known_name)
+    loss->question = "the log has rewards, and the loss of a policy is no cross-entropy";
+}
+
+// Proposes what unknown names are likely to be: the step by its values, else one name for each figure that no name is
+// known to be.
+void propose_figures(std::vector<AccountRow>& rows, bool are_steps_numbered) {
+  static const TagMap likely = TagMap::parse(asset("tags/likely.toml"), "tags/likely.toml");
+  std::set<std::string> known;
+  for (const AccountRow& row : rows) known.insert(row.means);
+  if (are_steps_numbered) known.erase("step");
+  const auto propose = [&](AccountRow& row, const std::string& means, const std::string& what, bool is_asked) {
+    if (!known.insert(means).second) return;
+    row.means = means;
+    row.pattern = row.first;
+    (is_asked ? row.question : row.reason) = (is_asked ? "is this the " : "likely the ") + what + (is_asked ? "?" : "");
+  };
+  for (AccountRow& row : rows) {
+    if (row.certainty != Certainty::unknown || !row.means.empty() || row.is_list || row.names > 1) continue;
+    const auto match = likely.find(row.first);
+    if ((row.first_step < 0 || are_steps_numbered) && !match && may_be_step(row)) propose(row, "step", "step", true);
+    if (!match || !is_figure(*match) || !(row.highest > 0)) continue;
+    const TagRule& rule = *match->rule;
+    const bool rises = row.last == row.highest && row.lowest < row.highest, is_constant = row.lowest == row.highest;
+    if (!rule.step && !(rule.means == TagMeaning::tokens_so_far ? rises : is_constant)) continue;
+    propose(row, rule.column, in_lower_case(meaning_and_unit(rule).first),
+            rule.step && rule.step != &TelemetryFrame::val_loss);
+  }
+}
+
+// Of several names whose values look like loads, that with most values is proposed; none if loads are known.
+void propose_one_load(std::vector<AccountRow>& rows) {
+  constexpr std::array<std::string_view, 3> kLoads = {"tokens_per_expert", "utilization", "load_share"};
+  const bool has_loads = std::ranges::any_of(rows, [&](const AccountRow& row) {
+    return row.is_shown && std::ranges::find(kLoads, row.means) != kLoads.end();
+  });
+  AccountRow* best = nullptr;
+  for (AccountRow& row : rows) {
+    if (row.is_shown || row.certainty != Certainty::by_shape) continue;
+    const bool is_better = !has_loads && (!best || row.values > best->values);
+    AccountRow* const worse = is_better ? std::exchange(best, &row) : &row;
+    if (!worse) continue;
+    worse->certainty = Certainty::unknown;
+    worse->means.clear();
+  }
+}
+
 }  // namespace
 
 std::string name_pattern(std::string_view name) {
@@ -110,9 +195,7 @@ void NameCounts::take_list(std::int64_t step, std::span<const Number> list) {
     lowest = value < lowest ? value : lowest;
     highest = value > highest ? value : highest;
   }
-  values_ += std::ssize(list);
-  last_step_ = std::max<std::int64_t>(step, -1);
-  if (first_step_ < 0) first_step_ = last_step_;
+  count(step, std::ssize(list));
   lowest_ = std::min(lowest_, static_cast<double>(lowest));
   highest_ = std::max(highest_, static_cast<double>(highest));
   last_ = static_cast<double>(list.back());
@@ -189,9 +272,7 @@ void AccountBook::take(const Name& name, std::int64_t step, std::span<const doub
 
 void AccountBook::take_text(const Name& name, std::int64_t step, std::string_view text) {
   NameCounts& counts = *name.counts;
-  ++counts.values_;
-  counts.last_step_ = std::max<std::int64_t>(step, -1);
-  if (counts.first_step_ < 0) counts.first_step_ = counts.last_step_;
+  counts.count(step, 1);
   if (counts.text_.empty()) counts.text_ = printable(text.substr(0, kLongestExample));
 }
 
@@ -203,33 +284,6 @@ void AccountBook::ask(const Name& name, const char* means, std::string question)
   name.counts->asked_meaning_ = means;
   name.counts->question_ = std::move(question);
 }
-
-namespace {
-
-// True if a word of the name speaks of experts, so that its values may be loads.
-bool speaks_of_experts(const std::string& pattern) {
-  constexpr std::array<std::string_view, 10> kWords = {"expert", "load", "util", "frac",  "share",
-                                                       "count",  "moe",  "rout", "token", "gate"};
-  const std::string spelled = spelled_alike(pattern);
-  return pattern.find(kExpertPlace) != std::string::npos ||
-         std::ranges::any_of(kWords, [&](std::string_view word) { return spelled.find(word) != std::string::npos; });
-}
-
-// Returns the pattern of a rule for the names: its last number is the expert, and the number before it the layer.
-std::string rule_pattern(std::string pattern, bool is_list) {
-  const auto rename_last = [&](std::string_view as) {
-    const std::size_t last = pattern.rfind(kNumberPlace);
-    if (last != std::string::npos && pattern.find(as) == std::string::npos)
-      pattern.replace(last, kNumberPlace.size(), as);
-  };
-  if (!is_list) rename_last(kExpertPlace);
-  rename_last(kLayerPlace);
-  for (std::size_t at = 0; (at = pattern.find(kNumberPlace, at)) != std::string::npos;)
-    pattern.replace(at, kNumberPlace.size(), "*");
-  return pattern;
-}
-
-}  // namespace
 
 // Looks whether the values of a name without a rule are loads: over the experts of a layer they add up to 1, their
 // number (loads divided by the fair share), or are whole numbers of one sum. A guess, which the user must confirm.
@@ -324,72 +378,6 @@ AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
   row.pattern = rule_pattern(counts.names_ > 1 ? counts.pattern_ : counts.first_, true);
   return row;
 }
-
-namespace {
-
-// True if an unknown name may be that of the step: whole numbers that rise from the first to the last value.
-bool may_be_step(const AccountRow& row) {
-  const auto is_whole = [](double number) { return number == std::floor(number); };
-  return row.values > 2 && is_whole(row.lowest) && is_whole(row.highest) &&
-         is_whole((row.highest - row.lowest) / (row.values - 1)) && row.last == row.highest && row.lowest >= 0 &&
-         row.lowest < row.highest;
-}
-
-// Asks whether the loss is a cross-entropy if the log has rewards: that of a policy is none.
-void ask_for_policy(std::vector<AccountRow>& rows) {
-  const auto loss = std::ranges::find_if(rows, [](const AccountRow& row) {
-    return row.is_shown && row.means == "ce_loss" && spelled_alike(row.first).ends_with("loss");
-  });
-  const bool has_rewards = std::ranges::any_of(
-      rows, [](const AccountRow& row) { return spelled_alike(row.first).find("reward") != std::string::npos; });
-  if (loss != rows.end() && has_rewards && loss->question.empty() && loss->certainty == Certainty::known_name)
-    loss->question = "the log has rewards, and the loss of a policy is no cross-entropy";
-}
-
-// Proposes what unknown names are likely to be: the step by its values, else one name for each figure that no name is
-// known to be.
-void propose_figures(std::vector<AccountRow>& rows, bool are_steps_numbered) {
-  static const TagMap likely = TagMap::parse(asset("tags/likely.toml"), "tags/likely.toml");
-  std::set<std::string> known;
-  for (const AccountRow& row : rows) known.insert(row.means);
-  if (are_steps_numbered) known.erase("step");
-  const auto propose = [&](AccountRow& row, const std::string& means, const std::string& what, bool is_asked) {
-    if (!known.insert(means).second) return;
-    row.means = means;
-    row.pattern = row.first;
-    (is_asked ? row.question : row.reason) = (is_asked ? "is this the " : "likely the ") + what + (is_asked ? "?" : "");
-  };
-  for (AccountRow& row : rows) {
-    if (row.certainty != Certainty::unknown || !row.means.empty() || row.is_list || row.names > 1) continue;
-    const auto match = likely.find(row.first);
-    if ((row.first_step < 0 || are_steps_numbered) && !match && may_be_step(row)) propose(row, "step", "step", true);
-    if (!match || !is_figure(*match) || !(row.highest > 0)) continue;
-    const TagRule& rule = *match->rule;
-    const bool rises = row.last == row.highest && row.lowest < row.highest, is_constant = row.lowest == row.highest;
-    if (!rule.step && !(rule.means == TagMeaning::tokens_so_far ? rises : is_constant)) continue;
-    propose(row, rule.column, in_lower_case(meaning_and_unit(rule).first),
-            rule.step && rule.step != &TelemetryFrame::val_loss);
-  }
-}
-
-// Of several names whose values look like loads, that with most values is proposed; none if loads are known.
-void propose_one_load(std::vector<AccountRow>& rows) {
-  constexpr std::array<std::string_view, 3> kLoads = {"tokens_per_expert", "utilization", "load_share"};
-  const bool has_loads = std::ranges::any_of(rows, [&](const AccountRow& row) {
-    return row.is_shown && std::ranges::find(kLoads, row.means) != kLoads.end();
-  });
-  AccountRow* best = nullptr;
-  for (AccountRow& row : rows) {
-    if (row.is_shown || row.certainty != Certainty::by_shape) continue;
-    const bool is_better = !has_loads && (!best || row.values > best->values);
-    AccountRow* const worse = is_better ? std::exchange(best, &row) : &row;
-    if (!worse) continue;
-    worse->certainty = Certainty::unknown;
-    worse->means.clear();
-  }
-}
-
-}  // namespace
 
 ImportAccount AccountBook::account(const char* unit) const {
   ImportAccount account;

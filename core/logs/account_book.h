@@ -29,9 +29,7 @@ std::string name_pattern(std::string_view name);
 class NameCounts {
  public:
   void take(std::int64_t step, double value) {
-    ++values_;
-    last_step_ = std::max<std::int64_t>(step, -1);
-    if (first_step_ < 0) first_step_ = last_step_;
+    count(step, 1);
     last_ = value;
     zeros_ += value == 0;
     minus_ones_ += value == -1;
@@ -45,6 +43,11 @@ class NameCounts {
 
  private:
   friend class AccountBook;
+  void count(std::int64_t step, std::int64_t values) {
+    values_ += values;
+    last_step_ = std::max<std::int64_t>(step, -1);
+    if (first_step_ < 0) first_step_ = last_step_;
+  }
   std::string question() const;
   std::string pattern_, first_, place_, text_, reason_, meaning_, asked_meaning_, question_;
   const TagRule* rule_ = nullptr;

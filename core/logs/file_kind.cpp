@@ -390,7 +390,7 @@ FileKind file_kind(const std::string& path) {
 FileKind file_kind(const std::string& path, const ImportOptions& options) {
   std::error_code error;
   const auto status = fs::status(path, error);
-  if (!fs::exists(status)) throw std::runtime_error(path + ": " + missing_text(path));
+  if (!fs::exists(status)) refuse(path, missing_text(path));
   if (fs::is_directory(status)) return kind_of_folder(path);
   const std::string suffix = fs::path(path).extension().string();
   const bool is_json_lines = suffix == ".jsonl" || suffix == ".ndjson";
@@ -411,8 +411,7 @@ FileKind file_kind(const std::string& path, const ImportOptions& options) {
   if (holds_routed_experts(path, bytes)) return FileKind::routed_experts;
   if (suffix == ".safetensors" || begins_like_npy(bytes) || begins_like_zip(bytes)) return FileKind::tensors;
   if (suffix == ".pt" || suffix == ".pth" || begins_like_pickle(bytes)) return FileKind::tensors;
-  if (const std::string problem = encoding_problem(read); !problem.empty())
-    throw std::runtime_error(path + ": " + problem);
+  if (const std::string problem = encoding_problem(read); !problem.empty()) refuse(path, problem);
   if (begins_like_trace(bytes)) return FileKind::router_trace;
   if (is_te_statistics_name(fs::path(path).filename().string())) return FileKind::te_statistics;
   if (is_json_lines) return FileKind::training_log;

@@ -19,12 +19,8 @@ namespace {
 constexpr std::size_t kFollowedBytes = std::size_t{256} << 10;
 constexpr std::size_t kRecognisedBytes = 4096;
 
-// Identifies the file at a path, to detect that another file has replaced it.
-struct FileId {
-  dev_t device = 0;
-  ino_t inode = 0;
-  bool operator==(const FileId&) const = default;
-};
+// Device and inode of the file at a path, to detect that another file has replaced it.
+using FileId = std::pair<dev_t, ino_t>;
 
 std::int64_t newest_step(const LogReader& reader) {
   std::int64_t newest = -1;
@@ -147,7 +143,7 @@ bool FollowedLines::is_rewritten() const {
 bool FollowedLines::is_replaced() const {
   struct stat status {};
   if (::stat(path_.c_str(), &status) != 0 || status.st_size == 0) return false;
-  return !(id_ == FileId{status.st_dev, status.st_ino});
+  return id_ != FileId(status.st_dev, status.st_ino);
 }
 
 bool FollowedLines::holds(const std::string& bytes, off_t at) const {

@@ -11,7 +11,6 @@
 
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
-#include "core/files/unreadable.h"
 #include "core/frame/describe.h"
 #include "core/frame/figures.h"
 #include "core/frame/load_ratios.h"
@@ -77,6 +76,42 @@ void join_routers(RouterFrame& router, RouterFrame&& more, bool is_part) {
   for (std::size_t i = 0; i < arrays.counts.size(); ++i)
     join_list(*arrays.counts[i], std::move(*more_arrays.counts[i]));
   if (more.volume.ranks > 0) router.volume = std::move(more.volume);
+}
+
+std::string listed_names(const std::set<std::string>& names) {
+  return first_names(std::vector(names.begin(), names.end()), kListedNames, kLongestListedName);
+}
+
+// Sets a number of the run as the user states it. Throws std::runtime_error if the log has another one.
+void state(int& of_log, int stated, const RunInfo& info, const char* option, const char* what) {
+  if (stated == 0) return;
+  if (of_log != 0 && of_log != stated)
+    refuse(info.source, fmt::format("{} {}, but the log has {} {}", option, stated, of_log, what));
+  of_log = stated;
+}
+
+// Each sum is of as many experts, of at least two.
+SumsInLoad sums_in(std::span<const std::uint32_t> counts) {
+  const std::int64_t total = sum_of(counts);
+  if (total == 0 || counts.size() < 3) return {};
+  if (2 * std::int64_t{counts[0]} == total) return {1, true};
+  std::int64_t at_end = 0;
+  std::size_t sums = 0;
+  while (2 * at_end < total) at_end += counts[counts.size() - ++sums];
+  const std::size_t experts = counts.size() - sums;
+  if (2 * at_end != total || experts < 2 * sums || experts % sums != 0) return {};
+  for (std::size_t sum = 0; sum < sums; ++sum)
+    if (sum_of(counts.subspan(sum * (experts / sums), experts / sums)) != counts[experts + sum]) return {};
+  return {sums, false};
+}
+
+// Throws Unreadable if a router has loads of more or fewer experts than the run: they would make a damaged recording.
+void require_experts(const TelemetryFrame& frame, const RunInfo& info) {
+  for (const RouterFrame& router : frame.routers) {
+    const std::size_t loads = router.tokens_per_expert.size(), experts = info.n_experts;
+    if (loads > 0 && loads != experts)
+      throw Unreadable(fmt::format("tokens_per_expert: {} experts, not {}", loads, experts));
+  }
 }
 
 }  // namespace
@@ -189,16 +224,16 @@ std::string first_names(std::span<const std::string> names, std::size_t max_coun
          (names.size() > max_count ? ", ..." : "");
 }
 
-namespace {
-
-std::string listed_names(const std::set<std::string>& names) {
-  return first_names(std::vector(names.begin(), names.end()), kListedNames, kLongestListedName);
-}
-
-}  // namespace
-
 std::string not_shown_text(const std::set<std::string>& names) {
   return "not shown: " + listed_names(names);
+}
+
+std::string layer_question(const std::string& name) {
+  return fmt::format(
+      "is {} the layer? State means = \"layer\" for it in a mapping file, --tags FILE.toml or moescope-tags.toml "
+      "beside "
+      "the log; if it is not, means = \"ignored\"",
+      name);
 }
 
 std::string from_1_text(int highest) {
@@ -217,34 +252,6 @@ void append_marker(History& history, const ImportOptions& options, const Marker&
   history.append(marker);
   if (options.on_marker) options.on_marker(marker);
 }
-
-namespace {
-
-// Sets a number of the run as the user states it. Throws std::runtime_error if the log has another one.
-void state(int& of_log, int stated, const RunInfo& info, const char* option, const char* what) {
-  if (stated == 0) return;
-  if (of_log != 0 && of_log != stated)
-    throw std::runtime_error(
-        fmt::format("{}: {} {}, but the log has {} {}", info.source, option, stated, of_log, what));
-  of_log = stated;
-}
-
-// Each sum is of as many experts, of at least two.
-SumsInLoad sums_in(std::span<const std::uint32_t> counts) {
-  const std::int64_t total = sum_of(counts);
-  if (total == 0 || counts.size() < 3) return {};
-  if (2 * std::int64_t{counts[0]} == total) return {1, true};
-  std::int64_t at_end = 0;
-  std::size_t sums = 0;
-  while (2 * at_end < total) at_end += counts[counts.size() - ++sums];
-  const std::size_t experts = counts.size() - sums;
-  if (2 * at_end != total || experts < 2 * sums || experts % sums != 0) return {};
-  for (std::size_t sum = 0; sum < sums; ++sum)
-    if (sum_of(counts.subspan(sum * (experts / sums), experts / sums)) != counts[experts + sum]) return {};
-  return {sums, false};
-}
-
-}  // namespace
 
 ImportedRun::ImportedRun(RunInfo info, const ImportOptions& options) : options_(&options) {
   if (to_int(info.moe_layers.size()) != options.routed.layers)
@@ -277,9 +284,9 @@ void ImportedRun::drop_sums(TelemetryFrame& frame) const {
     if (counts.size() != listed && router.expert_bias.size() != listed) continue;
     const SumsInLoad sums = sums_in(counts);
     if (counts.size() == listed && sums.sums != stated_sums_ && sum_of(counts) > 0)
-      throw std::runtime_error(
-          fmt::format("{}: --experts {}, but the log has loads of {} experts, and none of them are sums of the others",
-                      info().source, info().n_experts, listed));
+      refuse(info().source,
+             fmt::format("--experts {}, but the log has loads of {} experts, and none of them are sums of the others",
+                         info().n_experts, listed));
     const std::ptrdiff_t first = sums.are_first ? 0 : info().n_experts;
     const auto drop = [&](auto& list) {
       if (list.size() == listed)
@@ -330,19 +337,6 @@ std::string ImportedRun::question_of_top_k() const {
   return fmt::format("the sums of {} of {} are no multiple of it: were tokens dropped?", odd_loads_,
                      counted(loads_, "load", "loads"));
 }
-
-namespace {
-
-// Throws Unreadable if a router has loads of more or fewer experts than the run: they would make a damaged recording.
-void require_experts(const TelemetryFrame& frame, const RunInfo& info) {
-  for (const RouterFrame& router : frame.routers) {
-    const std::size_t loads = router.tokens_per_expert.size(), experts = info.n_experts;
-    if (loads > 0 && loads != experts)
-      throw Unreadable(fmt::format("tokens_per_expert: {} experts, not {}", loads, experts));
-  }
-}
-
-}  // namespace
 
 TelemetryFrame ImportedRun::completed(TelemetryFrame frame) const {
   frame.run = info().run;

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "core/files/unreadable.h"
 #include "core/frame/router_stats.h"
 #include "core/logs/account_book.h"
 #include "core/recording/history/history.h"
@@ -164,6 +165,8 @@ std::int64_t sum_of(std::span<const std::uint32_t> counts);
 std::string first_names(std::span<const std::string> names, std::size_t max_count, std::size_t longest);
 // Returns "not shown: epoch, total_flos, ..." for names that the table of names does not have.
 std::string not_shown_text(const std::set<std::string>& names);
+// Returns the question whether a name is that of the layer, and how to answer it.
+std::string layer_question(const std::string& name);
 // Returns a question about a log whose experts are numbered up to `highest`, and of which none is expert 0.
 std::string from_1_text(int highest);
 // Returns the reason to refuse a log with steps: "none of its names is known: ...".

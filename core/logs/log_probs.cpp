@@ -260,7 +260,7 @@ LogProbs read_log_probs(const std::string& path) {
           "token_logprobs, output_token_logprobs");
     return found;
   } catch (const Unreadable& problem) {
-    throw std::runtime_error(path + ": " + problem.what());
+    refuse(path, problem.what());
   }
 }
 

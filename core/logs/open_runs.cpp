@@ -17,8 +17,7 @@ namespace {
 
 void require_fewer_than(std::size_t most_runs, std::size_t runs, const std::string& path) {
   if (runs > most_runs)
-    throw std::runtime_error(
-        fmt::format("{}: {} runs together; at most {} can be open side by side", path, runs, most_runs));
+    refuse(path, fmt::format("{} runs together; at most {} can be open side by side", runs, most_runs));
 }
 
 // Returns nullptr if cancelled.
@@ -75,7 +74,7 @@ Imported import_within_memory(const std::string& path, const ImportOptions& opti
                               OpenedRuns& opened) try {
   return import_file(path, options, most_runs, opened);
 } catch (const std::bad_alloc&) {
-  throw std::runtime_error(path + ": needs more memory than there is");
+  refuse(path, "needs more memory than there is");
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ PartOfRun read_part(const fs::path& file, const ImportOptions& options) {
   const FileKind kind = file_kind(file.string(), options);
   if (!holds_runs(kind)) throw std::runtime_error(no_log_text(file.string(), kind));
   part.imported = import_log(file.string(), kind, of_part);
-  if (part.imported.runs.size() != 1) throw std::runtime_error(file.string() + ": holds several runs");
+  if (part.imported.runs.size() != 1) refuse(file.string(), "holds several runs");
   const int layer = number_in_file_name(file.filename().string(), "layer");
   const bool is_of_one = part.imported.runs[0]->info().moe_layers == std::vector{0};
   if (layer >= 0 && layer <= kLastImportedLayer && is_of_one)

@@ -31,8 +31,7 @@ bool is_wanted(const ImportOptions& options, const std::string& name) {
 void check_choice(const std::string& path, const std::vector<std::string>& names, const ImportOptions& options) {
   for (const std::string& chosen : options.only)
     if (std::ranges::find(names, chosen) == names.end())
-      throw std::runtime_error(path + ": holds no run named " + printable(chosen) +
-                               ". There are: " + list_of_runs(names));
+      refuse(path, "holds no run named " + printable(chosen) + ". There are: " + list_of_runs(names));
   const std::ptrdiff_t chosen =
       std::ranges::count_if(names, [&](const std::string& name) { return is_wanted(options, name); });
   if (static_cast<std::size_t>(chosen) > options.most_runs) throw TooManyRuns(path, names, options.most_runs);

@@ -56,7 +56,7 @@ StandardInput::StandardInput() {
   if (file_ < 0) {  // as on NFS
     std::string name = (folder / "moescope-XXXXXX").string();
     file_ = ::mkostemp(name.data(), O_CLOEXEC);
-    if (file_ < 0) throw std::runtime_error(name + ": " + std::strerror(errno));
+    if (file_ < 0) refuse(name, std::strerror(errno));
     ::unlink(name.c_str());
   }
   copy_descriptor = file_;

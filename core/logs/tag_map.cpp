@@ -310,7 +310,7 @@ TagMap TagMap::parse(std::string_view toml, const std::string& file_name) {
     }
   });
   if (map.rules_.empty() && map.layer_offset_ == 0 && map.printed_steps_.empty())
-    throw std::runtime_error(file_name + ": tag: is missing: the file holds no [[tag]]");
+    refuse(file_name, "tag: is missing: the file holds no [[tag]]");
   return map;
 }
 

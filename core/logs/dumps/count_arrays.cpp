@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <set>
-#include <stdexcept>
 #include <utility>
 
 #include "core/files/tensors/tensor_file.h"
@@ -82,7 +81,7 @@ class CountAxes {
     int layer = 0;
   };
   void put(std::size_t layers, std::size_t number, Place& place) const;
-  [[noreturn]] void fail(const std::string& reason) const { throw std::runtime_error(path_ + ": " + reason); }
+  [[noreturn]] void fail(const std::string& reason) const { refuse(path_, reason); }
   std::size_t layers_of_only_axis(std::size_t extent, bool by_layer) const;
   [[noreturn]] void refuse() const;
 
@@ -218,8 +217,7 @@ std::vector<std::vector<int>> experts_of_copies(const std::string& path, const s
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (i % map.shape.back() == 0) experts.emplace_back();
       if (!(values[i] >= 0 && values[i] < kMaxImportedExperts))
-        throw std::runtime_error(
-            fmt::format("{}: '{}' has the expert {}, which is out of range", path, printable(map.name), values[i]));
+        refuse(path, fmt::format("'{}' has the expert {}, which is out of range", printable(map.name), values[i]));
       experts.back().push_back(static_cast<int>(values[i]));
     }
     return experts;
@@ -290,7 +288,7 @@ Imported runs_of_counts(const std::string& path, const std::vector<CountArray>& 
       names.push_back((group++)->first);
     }
   }
-  if (groups.empty()) throw std::runtime_error(path + ": has no counts of experts; " + no_known_names(other_names));
+  if (groups.empty()) refuse(path, "has no counts of experts; " + no_known_names(other_names));
   check_choice(path, names, options);
   Imported imported;
   for (const auto& [stem, group] : groups)

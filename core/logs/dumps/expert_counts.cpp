@@ -7,7 +7,6 @@
 #include <iterator>
 #include <limits>
 #include <set>
-#include <stdexcept>
 
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
@@ -29,16 +28,14 @@ std::string place_text(const std::string& name, std::span<const std::size_t> pla
 }
 
 std::vector<std::uint32_t>& ExpertCounts::counts_at(std::int64_t step, int layer, std::size_t experts) {
-  if (layer < 0 || layer > kLastImportedLayer)
-    throw std::runtime_error(fmt::format("{}: layer {} is out of range", source_, layer));
-  if (experts > kMaxImportedExperts)
-    throw std::runtime_error(fmt::format("{}: {} experts are more than can be shown", source_, experts));
+  if (layer < 0 || layer > kLastImportedLayer) refuse(source_, fmt::format("layer {} is out of range", layer));
+  if (experts > kMaxImportedExperts) refuse(source_, fmt::format("{} experts are more than can be shown", experts));
   Layers& layers = steps_[step];
   const auto [found, is_new] = layers.try_emplace(layer);
   const std::size_t before = found->second.size();
   if (before < experts) found->second.resize(experts);
   bytes_ += (is_new ? kBytesOfLayer : 0) + (found->second.size() - before) * sizeof(std::uint32_t);
-  if (bytes_ > kMaxCountBytes) throw std::runtime_error(source_ + ": its counts take more than 1 GiB");
+  if (bytes_ > kMaxCountBytes) refuse(source_, "its counts take more than 1 GiB");
   experts_ = std::max(experts_, to_int(experts));
   return found->second;
 }
@@ -68,7 +65,7 @@ void ExpertCounts::add_to(std::uint32_t& sum, double count, const std::string& p
   if (count > 0 && count < 1) reason = ": a share does not tell of how many tokens; save the counts";
   if (std::isfinite(count) && count >= 0 && count == std::floor(count))
     reason = ": more than 4,294,967,295 tokens of an expert cannot be shown";
-  throw std::runtime_error(source_ + ": " + place + " is " + shortest(count) + reason);
+  refuse(source_, place + " is " + shortest(count) + reason);
 }
 
 void ExpertCounts::add(std::int64_t step, int layer, std::span<const double> counts_E, const std::string& place) {
@@ -110,7 +107,7 @@ std::set<int> ExpertCounts::drop_empty(std::vector<std::string>& remarks) {
       all.insert(layer);
       if (sum_of(counts) > 0) with_tokens.insert(layer);
     }
-  if (with_tokens.empty()) throw std::runtime_error(source_ + ": all counts of experts are 0");
+  if (with_tokens.empty()) refuse(source_, "all counts of experts are 0");
   std::vector<int> dense;
   std::ranges::set_difference(all, with_tokens, std::back_inserter(dense));
   for (auto& [step, layers] : steps_)
@@ -129,8 +126,7 @@ int ExpertCounts::top_k_of(const RoutedShape& stated, std::vector<std::string>& 
     remarks.push_back("the number of experts of a token is not in the file: --top-k states it");
     return 0;
   }
-  if (top_k > experts_)
-    throw std::runtime_error(fmt::format("{}: top_k is {}, but a layer has {} experts", source_, top_k, experts_));
+  if (top_k > experts_) refuse(source_, fmt::format("top_k is {}, but a layer has {} experts", top_k, experts_));
   if (!sums_are_multiples_of(top_k))
     remarks.push_back(
         fmt::format("the counts of a layer do not add up to a multiple of top_k = {}: were tokens dropped, or is top_k "

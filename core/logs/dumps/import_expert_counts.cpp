@@ -323,7 +323,7 @@ Imported import_file_of_counts(const std::string& path, const ImportOptions& opt
   if (is_rank_counts_line(bytes) || path.ends_with(".jsonl")) return import_rank_counts(path, options);
   if (is_table_name(path)) return runs_of_counts(path, counts_of_table(path, bytes), {}, options);
   const auto counts = counts_of_json(path);
-  if (!counts) throw std::runtime_error(path + ": has no counts of experts");
+  if (!counts) refuse(path, "has no counts of experts");
   return runs_of_counts(path, counts->arrays, counts->settings, options);
 }
 

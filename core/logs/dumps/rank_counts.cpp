@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <map>
 #include <set>
-#include <stdexcept>
 #include <utility>
 
 #include "core/files/folder_walk.h"
@@ -52,7 +51,7 @@ class RankCounts {
   void build(const ImportOptions& options, Imported& imported);
 
  private:
-  [[noreturn]] void fail(const std::string& reason) const { throw std::runtime_error(path_ + ": " + reason); }
+  [[noreturn]] void fail(const std::string& reason) const { refuse(path_, reason); }
   void drop_from(std::int64_t iteration);
   bool is_uneven() const;
   std::size_t experts_of_rank() const;
@@ -244,19 +243,18 @@ Imported import_rank_counts(const std::string& path, const ImportOptions& option
     const std::size_t rank_file_count = rank_files(folder.string()).size();
     const int rank = rank_of(path);
     if (rank_file_count > 1 || rank > 0)
-      throw std::runtime_error(path + ": has the experts of one rank; open its folder, " + folder.string() +
-                               (rank_file_count > 1 ? "" : ", with the files of all ranks"));
+      refuse(path, "has the experts of one rank; open its folder, " + folder.string() +
+                       (rank_file_count > 1 ? "" : ", with the files of all ranks"));
   }
   for (const fs::path& file : files) {
     counts.begin_rank(rank_of(file));
     const auto read_line = [&](std::string_view line) { counts.read_line(line); };
     if (!take_lines({file}, kLongestRankLine, read_line, options, imported)) return {};
   }
-  if (counts.empty()) throw std::runtime_error(path + ": has no line of counts" + imported.bad.first_reason());
+  if (counts.empty()) refuse(path, "has no line of counts" + imported.bad.first_reason());
   const int last_rank = rank_of(files.back());
   if (last_rank + 1 != std::ssize(files))
-    throw std::runtime_error(
-        fmt::format("{}: has the files of {} ranks up to rank {}; some are missing", path, files.size(), last_rank));
+    refuse(path, fmt::format("has the files of {} ranks up to rank {}; some are missing", files.size(), last_rank));
   counts.build(options, imported);
   return imported;
 }

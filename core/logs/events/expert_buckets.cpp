@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "core/files/text/words.h"
-#include "core/files/unreadable.h"
 #include "core/logs/import.h"
 
 namespace moescope {

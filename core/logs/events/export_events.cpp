@@ -8,7 +8,6 @@
 #include <cstring>
 #include <filesystem>
 #include <set>
-#include <stdexcept>
 
 #include "core/files/folder_walk.h"
 #include "core/frame/metrics.h"
@@ -121,10 +120,10 @@ double step_seconds(const History& history) {
 std::string export_events(const History& history, const std::string& folder, double start,
                           const std::function<bool(double)>& progress) {
   const std::vector<std::int64_t> steps = history.steps_in(history.steps());
-  if (steps.empty()) throw std::runtime_error(history.info().name + ": has no step to export");
+  if (steps.empty()) refuse(history.info().name, "has no step to export");
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) throw std::runtime_error(folder + ": cannot make the folder: " + error.message());
+  if (error) refuse(folder, "cannot make the folder: " + error.message());
   const std::string path =
       in(folder, fmt::format("{}{}{}", kOwnBeginning, static_cast<std::int64_t>(start), kOwnEnding));
 

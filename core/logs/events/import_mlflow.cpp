@@ -12,7 +12,6 @@
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
-#include "core/files/unreadable.h"
 #include "core/logs/lines/log_reader.h"
 #include "core/logs/run_choice.h"
 

@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <stdexcept>
 #include <string_view>
 
 #include "core/files/folder_walk.h"
@@ -258,7 +257,7 @@ std::string settings_of(const WandbHead& head) {
 
 std::string wandb_bytes(const std::string& path) {
   std::string bytes = read_file(path, kMaxBytes, "file of W&B");
-  if (!begins_like_wandb(bytes)) throw std::runtime_error(path + ": does not begin like a file of W&B");
+  if (!begins_like_wandb(bytes)) refuse(path, "does not begin like a file of W&B");
   return bytes;
 }
 
@@ -278,28 +277,6 @@ void sort_parts(std::vector<std::string>& files) {
   std::ranges::sort(files, {}, [](const std::string& file) { return std::pair(time_of(file), file); });
   files.erase(std::unique(files.begin(), files.end()), files.end());
 }
-
-}  // namespace
-
-std::vector<std::string> wandb_files(const std::string& file) {
-  const fs::path path = fs::absolute(file).lexically_normal();
-  const std::string stem = path.stem().string();  // run-ID
-  const std::string end = stem.starts_with("run-") ? stem.substr(3) : std::string();
-  std::vector<std::string> parts = {file};
-  if (end.empty() || !path.parent_path().filename().string().ends_with(end)) return parts;
-  const fs::path folder = path.parent_path().parent_path();
-  std::error_code none;
-  for (const std::string& name : names_in(folder)) {
-    const fs::path part = folder / name / path.filename();
-    if (name.ends_with(end) && fs::is_regular_file(part, none) && !fs::equivalent(part, path, none) &&
-        !leads_out_of(folder, part))
-      parts.push_back(part.string());
-  }
-  if (parts.size() > 1) sort_parts(parts);
-  return parts;
-}
-
-namespace {
 
 // Levels from a folder of projects down to the folders of runs, and from the folder "wandb".
 constexpr int kDeepestRun = 3, kDeepestOfRuns = 1;
@@ -386,6 +363,24 @@ bool holds_wandb_files(const std::string& folder, int deepest) {
 }
 
 }  // namespace
+
+std::vector<std::string> wandb_files(const std::string& file) {
+  const fs::path path = fs::absolute(file).lexically_normal();
+  const std::string stem = path.stem().string();  // run-ID
+  const std::string end = stem.starts_with("run-") ? stem.substr(3) : std::string();
+  std::vector<std::string> parts = {file};
+  if (end.empty() || !path.parent_path().filename().string().ends_with(end)) return parts;
+  const fs::path folder = path.parent_path().parent_path();
+  std::error_code none;
+  for (const std::string& name : names_in(folder)) {
+    const fs::path part = folder / name / path.filename();
+    if (name.ends_with(end) && fs::is_regular_file(part, none) && !fs::equivalent(part, path, none) &&
+        !leads_out_of(folder, part))
+      parts.push_back(part.string());
+  }
+  if (parts.size() > 1) sort_parts(parts);
+  return parts;
+}
 
 bool is_wandb_folder(const std::string& folder) {
   return holds_wandb_files(folder, kDeepestOfRuns);

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "core/files/input_file.h"
 #include "core/files/text/text_encoding.h"
@@ -63,7 +62,7 @@ Imported import_jsonl(const std::string& path, const ImportOptions& options) {
   double read = 0;
   while (const std::size_t read_bytes = file.read(chunk.data(), chunk.size())) {
     const std::string problem = read == 0 ? encoding_problem({chunk.data(), read_bytes}) : std::string();
-    if (!problem.empty()) throw std::runtime_error(path + ": " + problem);
+    if (!problem.empty()) refuse(path, problem);
     lines.add(std::string_view(chunk).substr(0, read_bytes), reader);
     read += read_bytes;
     if (options.progress && !options.progress(std::min(1.0, read / std::max(1.0, size)))) return {};

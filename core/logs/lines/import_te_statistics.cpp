@@ -7,14 +7,12 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <stdexcept>
 #include <tuple>
 #include <vector>
 
 #include "core/files/folder_walk.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
-#include "core/files/unreadable.h"
 #include "core/logs/lines/log_lines.h"
 #include "core/logs/restart_rule.h"
 #include "core/logs/runs/log_record.h"
@@ -322,8 +320,7 @@ Imported import_te_statistics(const std::string& path, const ImportOptions& opti
     std::string other_names;
     for (const std::string& name : statistics.passed_over())
       if (other_names.size() < 300) other_names += (other_names.empty() ? ", but " : ", ") + printable(name);
-    throw std::runtime_error(path + ": holds no underflows%, overflows% or mse of a GEMM's operand" + other_names +
-                             imported.bad.also());
+    refuse(path, "holds no underflows%, overflows% or mse of a GEMM's operand" + other_names + imported.bad.also());
   }
   RunInfo info;
   info.name = "TransformerEngine";

@@ -99,6 +99,15 @@ bool add_list(JsonList list, NamedValue& to) {
   return true;
 }
 
+// Returns the number of a key such as "12", "e12" or "expert_12"; empty if it counts another thing.
+std::string_view number_of_key(std::string_view key, Counted counted) {
+  const std::size_t begin = std::min(key.find_first_of("0123456789"), key.size());
+  const std::string word = spelled_alike(key.substr(0, begin));
+  const std::string_view number = key.substr(begin);
+  const bool is_number = number.find_first_not_of("0123456789") == number.npos && number.size() <= kLongestExpert;
+  return is_number && (begin == 0 || counted_by(trimmed(word, "_")) == counted) ? number : std::string_view();
+}
+
 }  // namespace
 
 // Takes a field that says of which layer or expert an object is: {"block": 3}, {"expert_id": 12}, or in a list of
@@ -211,19 +220,6 @@ void JsonRecords::add(std::string_view name, JsonValue value, int depth, LogReco
     added.text = record.keep(simdjson::minify(value));
   }
 }
-
-namespace {
-
-// Returns the number of a key such as "12", "e12" or "expert_12"; empty if it counts another thing.
-std::string_view number_of_key(std::string_view key, Counted counted) {
-  const std::size_t begin = std::min(key.find_first_of("0123456789"), key.size());
-  const std::string word = spelled_alike(key.substr(0, begin));
-  const std::string_view number = key.substr(begin);
-  const bool is_number = number.find_first_not_of("0123456789") == number.npos && number.size() <= kLongestExpert;
-  return is_number && (begin == 0 || counted_by(trimmed(word, "_")) == counted) ? number : std::string_view();
-}
-
-}  // namespace
 
 // Adds the loads of an object by expert, {"3": 40, "0": 36}, under a name of loads. Returns false if it is none.
 bool JsonRecords::add_by_expert(std::string_view name, simdjson::dom::object object, LogRecord& record) {

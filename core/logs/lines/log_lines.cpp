@@ -5,7 +5,6 @@
 #include <string>
 
 #include "core/files/input_file.h"
-#include "core/files/unreadable.h"
 
 namespace moescope {
 

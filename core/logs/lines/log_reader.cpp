@@ -24,6 +24,11 @@ bool speaks_of_loads(std::string_view line) {
          std::ranges::count_if(text, is_digit) >= kDigits;
 }
 
+bool have_same_shape(const RunInfo& a, const RunInfo& b) {
+  const bool same_experts = a.n_experts == b.n_experts || a.n_experts == 0 || b.n_experts == 0;
+  return same_experts && (a.moe_layers == b.moe_layers || a.moe_layers.empty() || b.moe_layers.empty());
+}
+
 }  // namespace
 
 // Calls `take`, and counts the first object of a line that cannot be read.
@@ -176,15 +181,6 @@ bool LogReader::is_whole(std::string_view line) {
     return false;
   }
 }
-
-namespace {
-
-bool have_same_shape(const RunInfo& a, const RunInfo& b) {
-  const bool same_experts = a.n_experts == b.n_experts || a.n_experts == 0 || b.n_experts == 0;
-  return same_experts && (a.moe_layers == b.moe_layers || a.moe_layers.empty() || b.moe_layers.empty());
-}
-
-}  // namespace
 
 bool LogReader::goes_on_from(const LogReader& earlier) const {
   return std::ranges::all_of(runs_.runs(), [&](const RunBuilder& run) {

@@ -6,7 +6,6 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <stdexcept>
 #include <utility>
 
 #include "core/files/input_file.h"
@@ -289,7 +288,7 @@ Imported import_trainer_state(const std::string& path, const ImportOptions& opti
     if (options.progress && !options.progress(1)) return {};
     return imported;
   } catch (const Unreadable& unreadable) {
-    throw std::runtime_error(path + ": " + unreadable.what());
+    refuse(path, unreadable.what());
   }
 }
 

@@ -248,10 +248,10 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
       if (dense.contains(layer)) continue;
       std::ranges::sort(row);
       if (const auto expert = std::ranges::adjacent_find(row); expert != row.end())  // which no router chooses
-        throw std::runtime_error(
-            fmt::format("{}: sequence {}, token {}, layer {} has expert {} twice: these are not experts of tokens, or "
-                        "their shape is different (--layers, --top-k)",
-                        info.source, s, first / shape.ids(), layer, *expert));
+        refuse(info.source,
+               fmt::format("sequence {}, token {}, layer {} has expert {} twice: these are not experts of tokens, or "
+                           "their shape is different (--layers, --top-k)",
+                           s, first / shape.ids(), layer, *expert));
       if (row.empty()) continue;
       if (!first_token) first_token = first / shape.ids();
       tokens.add(s, {false, layer}, row);
@@ -260,8 +260,7 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
     longest_padding_ = std::max(longest_padding_, first_token.value_or(0));
   }
   if (tokens.empty())
-    throw std::runtime_error(info.source +
-                             ": contains no routing: no token has an expert, or all experts of a token are the same");
+    refuse(info.source, "contains no routing: no token has an expert, or all experts of a token are the same");
   const int run = info.run;
   ImportOptions of_tokens = options;
   of_tokens.routed.top_k = 0;  // a stated K counts the slots of a row, which may hold fewer experts
@@ -378,7 +377,7 @@ Imported import_routed_experts(const std::string& path, const ImportOptions& opt
     take_tensors(path, options, responses, imported);
   }
   if (options.progress && !options.progress(0.5)) return {};
-  if (responses.empty()) throw std::runtime_error(path + ": holds no routed_experts" + imported.bad.also());
+  if (responses.empty()) refuse(path, "holds no routed_experts" + imported.bad.also());
   imported.runs.push_back(responses.build(info_of_run(path, options), options, imported.routes));
   remark_shift(options, imported);
   if (const std::string padding = responses.padding_text(); !padding.empty()) imported.remarks.push_back(padding);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <stdexcept>
 #include <utility>
 
 #include "core/files/folder_walk.h"
@@ -133,7 +132,7 @@ Imported import_trace(const std::string& path, const ImportOptions& options) {
     imported = {};
     if (!take_lines(files, kLongestLine, read_line, options, imported)) return {};
   }
-  if (trace.tokens().empty()) throw std::runtime_error(path + ": holds no routing" + imported.bad.also());
+  if (trace.tokens().empty()) refuse(path, "holds no routing" + imported.bad.also());
   imported.runs.push_back(trace.tokens().build(info_of_run(path, options), options));
   trace.empty_slots().mark(*imported.runs.back(), options);
   for (const auto& [step, text] : restarts) {

@@ -87,9 +87,8 @@ std::optional<std::size_t> agreed_ids_of_token(std::span<const RoutedSequence> s
 RowShape stated_flat_shape(std::span<const RoutedSequence> sequences, RowShape shape, const std::string& source) {
   for (const RoutedSequence& sequence : sequences) {
     if (sequence.ids_of_token > 0 && sequence.ids_of_token != shape.ids())
-      throw std::runtime_error(
-          fmt::format("{}: has {} numbers a token, which do not fit {} layers of {} experts (--layers, --top-k)",
-                      source, sequence.ids_of_token, shape.layers, shape.top_k));
+      refuse(source, fmt::format("has {} numbers a token, which do not fit {} layers of {} experts (--layers, --top-k)",
+                                 sequence.ids_of_token, shape.layers, shape.top_k));
     const std::string what = fmt::format("{}: {} numbers of a response", source, sequence.ids.size());
     if (sequence.ids.size() % shape.ids() != 0)
       throw std::runtime_error(fmt::format("{} are not rows of {} layers of {} experts (--layers, --top-k)", what,
@@ -113,8 +112,8 @@ RowShape shape_of_flat_rows(std::span<const RoutedSequence> sequences, const Rou
                            "a token (--top-k) when it is imported");
   const std::size_t known = std::max(layers, top_k);
   if (known > 0 && *ids % known != 0)
-    throw std::runtime_error(fmt::format("{}: {} numbers a token are not a multiple of {}{}", source, *ids, known,
-                                         layers > 0 ? " layers (--layers)" : " experts (--top-k)"));
+    refuse(source, fmt::format("{} numbers a token are not a multiple of {}{}", *ids, known,
+                               layers > 0 ? " layers (--layers)" : " experts (--top-k)"));
   if (layers > 0) return {layers, *ids / layers};
   if (top_k > 0) return {*ids / top_k, top_k};
   const std::optional<std::size_t> shown = shown_top_k(sequences, *ids);
@@ -133,13 +132,12 @@ RowShape shape_of_rows(std::span<const RoutedSequence> sequences, const RoutedSh
   const RoutedSequence& first = sequences.front();
   for (const RoutedSequence& sequence : sequences)
     if (sequence.layers != first.layers || sequence.top_k != first.top_k)
-      throw std::runtime_error(
-          fmt::format("{}: sequence {} has another number of layers or experts a token than those before it", source,
-                      &sequence - &first));
+      refuse(source, fmt::format("sequence {} has another number of layers or experts a token than those before it",
+                                 &sequence - &first));
   if (first.layers == 0) return shape_of_flat_rows(sequences, stated, source);
   const auto contradicts = [&](int number, std::size_t in_file, const char* what, const char* option) {
     if (number > 0 && static_cast<std::size_t>(number) != in_file)
-      throw std::runtime_error(fmt::format("{}: has {}{}, but {} is {}", source, in_file, what, option, number));
+      refuse(source, fmt::format("has {}{}, but {} is {}", in_file, what, option, number));
   };
   contradicts(stated.layers, first.layers, " layers", "--layers");
   contradicts(stated.top_k, first.top_k, " experts a token", "--top-k");
@@ -177,7 +175,7 @@ EmptySlots::EmptySlots(std::span<const RoutedSequence> sequences, const RowShape
   each_row(sequences, shape.top_k, [&](std::span<const int> row) {
     for (const int id : row)
       if (id >= limit_ && std::ranges::find(kFillings, id) == std::end(kFillings))
-        throw std::runtime_error(fmt::format("{}: has expert {}, but --experts is {}", source, id, limit_));
+        refuse(source, fmt::format("has expert {}, but --experts is {}", id, limit_));
   });
 }
 

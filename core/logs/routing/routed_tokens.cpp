@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iterator>
 #include <span>
-#include <stdexcept>
 
 #include "core/files/folder_walk.h"
 #include "core/frame/specialisation.h"
@@ -103,8 +102,8 @@ void RoutedTokenStatistics::add(std::int64_t step, RoutedLayer layer, std::vecto
   }
   if (!keep(step, layer, experts_K)) count(chosen, experts_K);
   if (load_bytes_ > kMaxLoadBytes)
-    throw std::runtime_error(fmt::format("{}: the loads of {} steps and up to {} experts take more than 1 GiB", source_,
-                                         steps_.size(), experts_));
+    refuse(source_,
+           fmt::format("the loads of {} steps and up to {} experts take more than 1 GiB", steps_.size(), experts_));
 }
 
 bool RoutedTokenStatistics::keep(std::int64_t step, RoutedLayer layer, const std::vector<int>& experts_K) {

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <limits>
 #include <numeric>
-#include <stdexcept>
 
 #include "core/config/run_settings.h"
 #include "core/files/text/json_text.h"
@@ -395,8 +394,7 @@ void RunBuilder::keep(std::size_t bytes) {
   if (kept_bytes_ <= kKeptBytes + kKeptOfRead * read_bytes_) return;
   const std::string text = fmt::format("its values take {} MB", kept_bytes_ >> 20);
   if (!log_->is_collected) throw Unreadable(text + ": more than can be shown");
-  throw std::runtime_error(fmt::format("{}: {}, of the first {} bytes of the file: more than can be shown",
-                                       log_->source, text, read_bytes_));
+  refuse(log_->source, fmt::format("{}, of the first {} bytes of the file: more than can be shown", text, read_bytes_));
 }
 
 RunBuilder::Step& RunBuilder::step_at(std::int64_t step) {

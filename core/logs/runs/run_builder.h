@@ -19,7 +19,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/files/unreadable.h"
 #include "core/logs/import.h"
 #include "core/logs/restart_rule.h"
 #include "core/logs/runs/log_record.h"

@@ -4,11 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <stdexcept>
 #include <utility>
 
 #include "core/files/text/json_text.h"
-#include "core/files/unreadable.h"
 #include "core/frame/figures.h"
 #include "core/frame/load_ratios.h"
 #include "core/logs/runs/run_builder.h"
@@ -24,6 +22,33 @@ constexpr std::size_t kStepsToTokens = 4;  // of which two give the tokens of a 
 bool is_complete(const std::vector<double>& values, std::size_t experts) {
   return experts > 0 && values.size() == experts &&
          std::ranges::none_of(values, [](double v) { return std::isnan(v); });
+}
+
+// Removes the figures over all layers that those of the layers give.
+void drop_figures_of_layers(TelemetryFrame& frame) {
+  if (frame.routers.empty() || frame.routers.front().layer >= 0 || frame.routers.size() == 1) return;
+  RouterFrame& whole = frame.routers.front();
+  const auto layers = std::span(frame.routers).subspan(1);
+  const bool has_loads = std::ranges::any_of(layers, [](const auto& r) { return !r.tokens_per_expert.empty(); });
+  bool is_empty = true;
+  for (const auto& figure : kRouterFigures) {
+    const bool is_derived = std::ranges::find(kFiguresOfLoads, figure.member) != kFiguresOfLoads.end();
+    if ((has_loads && is_derived) ||
+        std::ranges::any_of(layers, [&](const auto& r) { return !is_missing(r.*figure.member); }))
+      whole.*figure.member = kNoValue;
+    is_empty = is_empty && is_missing(whole.*figure.member);
+  }
+  if (is_empty) frame.routers.erase(frame.routers.begin());
+}
+
+// Computes the losses of a step that is given layer by layer: each is the sum over the layers.
+void sum_up(TelemetryFrame& frame) {
+  for (const auto& [figure, sum] :
+       {std::pair{&RouterFrame::aux_loss, &frame.aux_loss}, std::pair{&RouterFrame::z_loss, &frame.z_loss}}) {
+    if (!is_missing(*sum)) continue;
+    for (const RouterFrame& router : frame.routers)
+      if (!is_missing(router.*figure)) *sum = is_missing(*sum) ? router.*figure : *sum + router.*figure;
+  }
 }
 
 }  // namespace
@@ -139,7 +164,7 @@ void RunBuilder::open() {
     const std::string text =
         fmt::format("{} layers of {} experts are more than can be shown", info.moe_layers.size(), info.n_experts);
     if (!log_->is_collected) throw Unreadable(text);
-    throw std::runtime_error(log_->source + ": " + text);
+    refuse(log_->source, text);
   }
   imported_ = std::make_unique<ImportedRun>(std::move(info), log_->options);
   if (!stated.settings.empty()) imported_->add(Marker{0, open_.begin()->first, kSettingsMarker, stated.settings});
@@ -203,37 +228,6 @@ void RunBuilder::tell_incomplete(std::int64_t step, int layer, std::int64_t plac
     incomplete_.add(step, layer,
                     fmt::format("loads without values for all {} experts are not shown", imported_->listed_experts()));
 }
-
-namespace {
-
-// Removes the figures over all layers that those of the layers give.
-void drop_figures_of_layers(TelemetryFrame& frame) {
-  if (frame.routers.empty() || frame.routers.front().layer >= 0 || frame.routers.size() == 1) return;
-  RouterFrame& whole = frame.routers.front();
-  const auto layers = std::span(frame.routers).subspan(1);
-  const bool has_loads = std::ranges::any_of(layers, [](const auto& r) { return !r.tokens_per_expert.empty(); });
-  bool is_empty = true;
-  for (const auto& figure : kRouterFigures) {
-    const bool is_derived = std::ranges::find(kFiguresOfLoads, figure.member) != kFiguresOfLoads.end();
-    if ((has_loads && is_derived) ||
-        std::ranges::any_of(layers, [&](const auto& r) { return !is_missing(r.*figure.member); }))
-      whole.*figure.member = kNoValue;
-    is_empty = is_empty && is_missing(whole.*figure.member);
-  }
-  if (is_empty) frame.routers.erase(frame.routers.begin());
-}
-
-// Computes the losses of a step that is given layer by layer: each is the sum over the layers.
-void sum_up(TelemetryFrame& frame) {
-  for (const auto& [figure, sum] :
-       {std::pair{&RouterFrame::aux_loss, &frame.aux_loss}, std::pair{&RouterFrame::z_loss, &frame.z_loss}}) {
-    if (!is_missing(*sum)) continue;
-    for (const RouterFrame& router : frame.routers)
-      if (!is_missing(router.*figure)) *sum = is_missing(*sum) ? router.*figure : *sum + router.*figure;
-  }
-}
-
-}  // namespace
 
 // Builds the frame of a step. Loads that are not those of all experts are left out.
 TelemetryFrame RunBuilder::frame_of(std::int64_t number, Step step) {
@@ -320,10 +314,7 @@ std::string RunBuilder::question_of_first_expert() const {
 std::string RunBuilder::refusal() const {
   if (is_shuffled(to_new_steps_, dropped_, logged_)) return no_order_text(to_new_steps_, dropped_, logged_);
   if (2 * layer_like_again_ > logged_)
-    return "the loads of a step are logged several times: is " + json_string(layer_like_) +
-           " the layer? State means = \"layer\" for it in a mapping file, --tags FILE.toml or moescope-tags.toml "
-           "beside "
-           "the log; if it is not, means = \"ignored\"";
+    return "the loads of a step are logged several times: " + layer_question(json_string(layer_like_));
   if (begins_anew_)
     return fmt::format(
         "its steps begin at {} again in every epoch, so that the step of the run is not known: log a step that never "

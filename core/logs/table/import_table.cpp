@@ -15,7 +15,6 @@
 #include "core/files/input_file.h"
 #include "core/files/text/text_encoding.h"
 #include "core/files/text/words.h"
-#include "core/files/unreadable.h"
 #include "core/logs/lines/printed_number.h"
 #include "core/logs/runs/log_runs.h"
 #include "core/logs/standard_input.h"
@@ -237,9 +236,9 @@ class TableReader {
     if (form_.kind == TableKind::figures && form_.run_is_name) return;
     if (!run_) run_ = row.cells[column];
     if (*run_ == row.cells[column]) return;
-    throw std::runtime_error(fmt::format(
-        "{}: line {}: the column {} names another run than the rows before: write each run to its own table",
-        runs_->context().source, row.line, form_.names[column]));
+    refuse(runs_->context().source,
+           fmt::format("line {}: the column {} names another run than the rows before: write each run to its own table",
+                       row.line, form_.names[column]));
   }
 
   LogRuns* runs_;
@@ -267,8 +266,7 @@ std::string first_piece(InputFile& file, const std::string& path) {
     piece.resize(before + file.read(piece.data() + before, kTablePiece));
     if (piece.size() == before) break;
   }
-  if (const std::string problem = encoding_problem(piece); !problem.empty())
-    throw std::runtime_error(path + ": " + problem);
+  if (const std::string problem = encoding_problem(piece); !problem.empty()) refuse(path, problem);
   return piece;
 }
 
@@ -315,18 +313,17 @@ Imported import_table(const std::string& path, const ImportOptions& options) {
   const bool begins_with_row = !form || !form->has_header;
   if (begins_with_row && !options.table_header.empty()) form = table_form(options.table_header, true, tags);
   if (!form)
-    throw std::runtime_error(path +
-                             ": is not a table of a run: expected the columns step, layer, expert and count; layer and "
-                             "expert; or step and a column for each figure");
+    refuse(path,
+           "is not a table of a run: expected the columns step, layer, expert and count; layer and "
+           "expert; or step and a column for each figure");
   LogRuns runs(path, options, false, "line");
   TableReader reader(runs, std::move(*form));
   try {
     if (!read_table(file, std::move(beginning), reader, options)) return {};
   } catch (const Unreadable& unreadable) {
-    throw std::runtime_error(path + ": " + unreadable.what());
+    refuse(path, unreadable.what());
   }
-  if (reader.empty())
-    throw std::runtime_error(path + ": holds no row that can be read" + runs.context().bad.first_reason());
+  if (reader.empty()) refuse(path, "holds no row that can be read" + runs.context().bad.first_reason());
   Imported imported = reader.build();
   if (!imported.runs.empty() && options.progress) options.progress(1);
   return imported;

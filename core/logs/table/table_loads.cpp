@@ -12,7 +12,6 @@
 
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
-#include "core/files/unreadable.h"
 #include "core/logs/table/import_table.h"
 #include "core/logs/table/table_cells.h"
 #include "core/logs/tag_map.h"
@@ -62,11 +61,11 @@ TableOrder::Kind TableOrder::kind() const {
 
 TableOrder::Kind TableOrder::kind_of(const std::string& path) const {
   if (kind() == Kind::lost)
-    throw std::runtime_error(
-        fmt::format("{}: line {}: goes back to step {} of the same layer and expert, but the rows are not in the order "
-                    "in which they were written, so that it is not known which rows the restart dropped: remove these "
-                    "rows, or restore the order in which they were written",
-                    path, first_fall_.line, first_fall_.step));
+    refuse(path, fmt::format(
+                     "line {}: goes back to step {} of the same layer and expert, but the rows are not in the order "
+                     "in which they were written, so that it is not known which rows the restart dropped: remove these "
+                     "rows, or restore the order in which they were written",
+                     first_fall_.line, first_fall_.step));
   return kind();
 }
 
@@ -173,8 +172,8 @@ void TableLoads::sort(std::vector<std::string>& remarks) {
   const TableOrder::Kind kind = order_.kind_of(path_);
   if (order_.repeats() && !adds_up()) {
     if (kind == TableOrder::Kind::by_step)
-      throw std::runtime_error(path_ + ": " + order_.repeated() +
-                               ", and the rows are not in the order in which they were written: remove one of them");
+      refuse(path_,
+             order_.repeated() + ", and the rows are not in the order in which they were written: remove one of them");
     remarks.push_back(order_.repeated() + ": the later row counts");
   }
   if (kind == TableOrder::Kind::newest_first) {
@@ -233,10 +232,10 @@ void TableLoads::check_filling() const {
   for (const Load& load : loads_)
     if (load.expert != expert_.number) next = std::max(next, int{load.expert});
   if (2 * (next + 1) > expert_.number) return;
-  throw std::runtime_error(
-      fmt::format("{}: line {} has expert {}, and all others are {} at most: is it a slot without an expert? Write -1 "
-                  "for such slots",
-                  path_, expert_.line, expert_.number, next));
+  refuse(path_,
+         fmt::format("line {} has expert {}, and all others are {} at most: is it a slot without an expert? Write -1 "
+                     "for such slots",
+                     expert_.line, expert_.number, next));
 }
 
 // Without a column of counts, each row is a token. Throws std::runtime_error if no expert has two rows in a step: then
@@ -255,8 +254,8 @@ void TableLoads::check_counts() const {
     names += (names.empty() ? "" : ", ") + printable(name);
   }
   if (!names.empty())
-    throw std::runtime_error(path_ + ": has one row of each expert, but no column of counts that is known (" + names +
-                             "): name the column of the token counts \"count\"");
+    refuse(path_, "has one row of each expert, but no column of counts that is known (" + names +
+                      "): name the column of the token counts \"count\"");
 }
 
 // Throws RefusedLog if an expert has several rows in a step, and a column of unknown name may say of which layers.
@@ -267,11 +266,7 @@ void TableLoads::check_layers() const {
     if (!other.may_be_layer || !other.differs) continue;
     const std::string name = '"' + printable(form_.names[other.column]) + '"';
     AccountBook::ask(other.name, "layer", "an expert has several rows in a step: is this the layer?");
-    throw RefusedLog(path_,
-                     "an expert has several rows in a step: is " + name +
-                         " the layer? State means = \"layer\" for it in a mapping file, --tags FILE.toml or "
-                         "moescope-tags.toml beside the log; if it is not, means = \"ignored\"",
-                     runs_->account());
+    throw RefusedLog(path_, "an expert has several rows in a step: " + layer_question(name), runs_->account());
   }
 }
 
@@ -288,8 +283,8 @@ LogRecord TableLoads::record_of(std::span<const Stretch> step, const RunInfo& in
       double& count = counts[loads_[i].expert];
       count = loads_[i].count + (adds_up() && !std::isnan(count) ? count : 0);
       if (count > kMaxCount)
-        throw std::runtime_error(fmt::format("{}: {}, expert {}: its parts are more than {} tokens together", path_,
-                                             place_text(*record.step, loads_[i].layer), loads_[i].expert, kMaxCount));
+        refuse(path_, fmt::format("{}, expert {}: its parts are more than {} tokens together",
+                                  place_text(*record.step, loads_[i].layer), loads_[i].expert, kMaxCount));
     }
   for (const Stretch& stretch : step)
     for (const auto& [layer, expert] : stretch.unreadable) {
@@ -355,10 +350,10 @@ Imported TableLoads::build() {
 
 void check_table_bytes(std::size_t bytes, const std::string& path, std::int64_t line) {
   if (bytes > kMaxTableBytes)
-    throw std::runtime_error(
-        fmt::format("{}: line {}: the rows so far take more than {} GiB: write them as JSON lines, which are read step "
-                    "by step, or fewer steps",
-                    path, line, kMaxTableBytes >> 30));
+    refuse(path,
+           fmt::format("line {}: the rows so far take more than {} GiB: write them as JSON lines, which are read step "
+                       "by step, or fewer steps",
+                       line, kMaxTableBytes >> 30));
 }
 
 }  // namespace moescope
