@@ -132,7 +132,7 @@ void FollowedWhole::keep_steps() {
   kept_until_ = newest_steps(histories_);
   has_shrunk_ = false;
   const std::int64_t last = std::ranges::max(kept_until_);
-  for (std::string text : {truncated_text(last), kept_text(last)}) restart_remarks_.push_back(std::move(text));
+  restart_remarks_.insert(restart_remarks_.end(), {truncated_text(last), kept_text(last)});
 }
 
 void FollowedWhole::replace_histories(std::vector<std::shared_ptr<History>> histories) {
@@ -142,7 +142,7 @@ void FollowedWhole::replace_histories(std::vector<std::shared_ptr<History>> hist
   const bool has_fewer = !before.empty() && std::ranges::max(newest_steps(histories_)) < std::ranges::max(before);
   if (!std::exchange(has_shrunk_, false) || !has_fewer) return;
   const std::int64_t last = std::ranges::max(before);
-  for (std::string text : {truncated_text(last), dropped_text(last)}) restart_remarks_.push_back(std::move(text));
+  restart_remarks_.insert(restart_remarks_.end(), {truncated_text(last), dropped_text(last)});
 }
 
 // Notes what the file is, because a truncated table may have lost its header.
@@ -159,8 +159,7 @@ void FollowedWhole::finish() {
 }
 
 std::string FollowedWhole::amount() const {
-  std::int64_t newest = -1;
-  for (const auto& history : histories_) newest = std::max(newest, history->steps().last);
+  const std::int64_t newest = histories_.empty() ? -1 : std::ranges::max(newest_steps(histories_));
   return newest < 0 ? "no step yet" : fmt::format("up to step {}", newest);
 }
 

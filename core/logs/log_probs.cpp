@@ -22,26 +22,22 @@ constexpr int kDeepestValue = 16;
 
 using Sequences = std::vector<LogProbSequence> LogProbs::*;
 
-struct Name {
-  std::string_view name;
-  Sequences kind;
-};
 // In a file with rollout_log_probs, `log_probs` is the trainer's; in a file with prox_logp, `logprobs` is the engine's
 // (settle_names()).
-constexpr Name kNames[] = {{"rollout_log_probs", &LogProbs::engine},
-                           {"rollout_logprobs", &LogProbs::engine},
-                           {"output_token_logprobs", &LogProbs::engine},
-                           {"old_log_probs", &LogProbs::trainer},
-                           {"prox_logp", &LogProbs::trainer},
-                           {"train_log_probs", &LogProbs::trainer},
-                           {"log_probs", &LogProbs::unnamed},
-                           {"logprobs", &LogProbs::unnamed},
-                           {"token_logprobs", &LogProbs::unnamed}};
+constexpr std::pair<std::string_view, Sequences> kNames[] = {{"rollout_log_probs", &LogProbs::engine},
+                                                             {"rollout_logprobs", &LogProbs::engine},
+                                                             {"output_token_logprobs", &LogProbs::engine},
+                                                             {"old_log_probs", &LogProbs::trainer},
+                                                             {"prox_logp", &LogProbs::trainer},
+                                                             {"train_log_probs", &LogProbs::trainer},
+                                                             {"log_probs", &LogProbs::unnamed},
+                                                             {"logprobs", &LogProbs::unnamed},
+                                                             {"token_logprobs", &LogProbs::unnamed}};
 constexpr std::string_view kMasks[] = {"response_mask", "loss_mask"};
 
 Sequences named(std::string_view name) {
-  for (const Name& name_row : kNames)
-    if (name_row.name == name) return name_row.kind;
+  for (const auto& [known, side] : kNames)
+    if (known == name) return side;
   return nullptr;
 }
 

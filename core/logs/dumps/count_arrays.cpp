@@ -83,7 +83,7 @@ class CountAxes {
   void put(std::size_t layers, std::size_t number, Place& place) const;
   [[noreturn]] void fail(const std::string& reason) const { refuse(path_, reason); }
   std::size_t layers_of_only_axis(std::size_t extent, bool by_layer) const;
-  [[noreturn]] void refuse() const;
+  [[noreturn]] void refuse_axes() const;
 
   std::string path_, shown_;
   RoutedShape stated_;
@@ -93,7 +93,7 @@ class CountAxes {
   bool has_listed_steps_ = false;
 };
 
-void CountAxes::refuse() const {
+void CountAxes::refuse_axes() const {
   fail(shown_ + " has other axes than steps, layers and experts; save it as [steps, layers, experts]");
 }
 
@@ -137,7 +137,7 @@ CountAxes::CountAxes(const std::string& path, const CountGroup& group, const Rou
   for (std::size_t i = 0; i < extents.size(); ++i) used.push_back(i);
   while (used.size() > unknown_axes) {  // axes of one row have no meaning
     const auto single = std::ranges::find_if(used, [&](std::size_t i) { return extents[i] == 1; });
-    if (single == used.end()) refuse();
+    if (single == used.end()) refuse_axes();
     used.erase(single);
   }
   if (used.size() == 1) {

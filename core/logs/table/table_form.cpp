@@ -23,19 +23,16 @@ constexpr std::string_view kDelimiters = ",;\t| ";
 constexpr std::size_t kRowsLookedAt = 20, kMaxHeaderRows = 4;
 constexpr std::array<std::string_view, 7> kRunNames = {"run",   "run_name", "run_id",    "run_uuid",
                                                        "trial", "seed",     "experiment"};
-constexpr std::ptrdiff_t kNamesOfRuns = 4;  // the first four are names of runs, the others are settings
+constexpr int kNamesOfRuns = 4;  // the first four are names of runs, the others are settings
 constexpr std::array<std::string_view, 8> kFigureNames = {"tag",      "metric", "metric_name", "metric_key",
                                                           "variable", "key",    "name",        "series"};
 constexpr std::array<std::string_view, 9> kPartNames = {"rank", "device", "gpu",   "worker", "host",
                                                         "node", "micro",  "shard", "replica"};
 
 // Returns the column with the first of `names` that exists; -1 if none exists.
-template <class Names>
-int column_of(const std::vector<std::string>& spelled, const Names& names) {
-  for (const std::string_view name : names) {
-    const auto found = std::ranges::find(spelled, name);
-    if (found != spelled.end()) return to_int(found - spelled.begin());
-  }
+int column_of(const std::vector<std::string>& spelled, std::span<const std::string_view> names) {
+  for (const std::string_view name : names)
+    if (const int column = index_in(spelled, name); column >= 0) return column;
   return -1;
 }
 
@@ -114,9 +111,9 @@ void find_figures(const TagMap& tags, const std::vector<std::string>& names, con
   form.kind = TableKind::figures;
   form.figures = wandb_columns(tags, names);
   if (!form.figures.empty()) return;
-  form.value = column_of(spelled, std::array<std::string_view, 1>{"value"});
+  form.value = index_in(spelled, "value");
   if (form.value >= 0) form.name = column_of(spelled, kFigureNames);
-  const bool is_tensorboards = std::ranges::find(spelled, "wall_time") != spelled.end() && spelled.size() == 3;
+  const bool is_tensorboards = index_in(spelled, "wall_time") >= 0 && spelled.size() == 3;
   if (form.value >= 0 && is_tensorboards) return;
   if (form.name < 0) {
     form.value = -1;
@@ -173,14 +170,12 @@ std::optional<TableForm> form_of_header(const TagMap& tags, std::vector<std::str
   form.layer = column_that_means(tags, TagMeaning::layer_number, spelled);
   form.expert = column_that_means(tags, TagMeaning::expert_number, spelled);
   // A table of an epoch per row, as Keras writes it.
-  if (form.step < 0 && form.layer < 0 && form.expert < 0)
-    form.step = column_of(spelled, std::array<std::string_view, 1>{"epoch"});
+  if (form.step < 0 && form.layer < 0 && form.expert < 0) form.step = index_in(spelled, "epoch");
   form.run = column_of(spelled, kRunNames);
-  form.run_is_name = form.run >= 0 && std::find(kRunNames.begin(), kRunNames.begin() + kNamesOfRuns,
-                                                spelled[form.run]) != kRunNames.begin() + kNamesOfRuns;
+  form.run_is_name = form.run >= 0 && index_in(kRunNames, spelled[form.run]) < kNamesOfRuns;
   // In a row of one expert a name such as "hits" is the number of its tokens.
   form.count = column_that_means(tags, TagMeaning::tokens_per_expert, spelled, "expert_0/");
-  if (form.count < 0) form.count = column_of(spelled, std::array<std::string_view, 1>{"value"});
+  if (form.count < 0) form.count = index_in(spelled, "value");
   if (form.count < 0) form.count = column_that_means(tags, TagMeaning::tokens_per_expert, spelled);
   const bool of_one_layer = form.layer < 0 && form.expert >= 0 && form.step >= 0 && form.count >= 0;
   const bool names_figures = form.count >= 0 && spelled[form.count] == "value" && column_of(spelled, kFigureNames) >= 0;
