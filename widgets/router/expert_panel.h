@@ -12,8 +12,8 @@
 #include "widgets/panel/measured_experts.h"
 #include "widgets/panel/panel.h"
 #include "widgets/panel/token_contexts.h"
-#include "widgets/plots/line_plot.h"
 #include "widgets/plots/band_bars.h"
+#include "widgets/plots/line_plot.h"
 #include "widgets/plots/value_tile.h"
 #include "widgets/router/fair_share_plot.h"
 
