@@ -13,8 +13,8 @@
 #include "widgets/plots/axis.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/margin_bars.h"
-#include "widgets/plots/mark_title.h"
 #include "widgets/plots/matrix_plot.h"
+#include "widgets/plots/time_axis_plot.h"
 #include "widgets/plots/value_tile.h"
 
 using namespace moescope;

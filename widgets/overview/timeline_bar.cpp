@@ -19,7 +19,7 @@
 #include "widgets/overview/findings_panel.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/color_scale.h"
-#include "widgets/plots/mark_title.h"
+#include "widgets/plots/time_axis_plot.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {

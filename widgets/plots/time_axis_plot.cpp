@@ -7,8 +7,8 @@
 #include <QToolTip>
 #include <QWheelEvent>
 
+#include "widgets/look/fitted_text.h"
 #include "widgets/plots/color_scale.h"
-#include "widgets/plots/mark_title.h"
 
 namespace moescope {
 namespace {
@@ -33,6 +33,14 @@ constexpr int kLowPlot = 96;              // below this height the curves need t
 constexpr std::int64_t kFewestSteps = 4;  // smallest range of zooming
 
 }  // namespace
+
+MarkTitle titleBeside(int x, int gap, int left_limit, int right_limit, const QString& title,
+                      const QFontMetrics& metrics) {
+  const int width = metrics.horizontalAdvance(title);
+  if (x + gap + width > right_limit && x - gap - width >= left_limit) return {title, x - gap - width};
+  const QString words = elidedWords(title, metrics, right_limit - x - gap);
+  return {words.size() < 3 ? QString() : words, x + gap};
+}
 
 TimeAxisPlot::TimeAxisPlot(Selection* selection, QWidget* parent) : PlotFrame(parent), selection_(selection) {
   connect(selection_, &Selection::dataChanged, this, &PlotFrame::markDirty);
