@@ -15,7 +15,6 @@
 #include "widgets/panel/byte_text.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/token_contexts.h"
-#include "widgets/plots/share_bars.h"
 #include "widgets/router/balance_panel.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
@@ -221,25 +220,6 @@ class RouterPanelsTest : public QObject {
                  .arg(formatPercent(static_cast<double>(info.top_k) / info.n_experts)));
     panel.resize(500, 300);
     QTRY_VERIFY(!plot->isVisible());
-  }
-
-  void barsAreAsLongAsTheirShares() {
-    ShareBars bars;
-    bars.setBars({{"code", 0.6, "60 %"}, {"prose", 0.3, "30 %"}});
-    bars.resize(300, bars.sizeHint().height());
-    QCOMPARE(bars.accessibleDescription(), QString("code 60 %; prose 30 %"));
-    const QImage picture = bars.grab().toImage();
-    const auto length_in = [&](QRgb color) {
-      int longest = 0;
-      for (int y = 0; y < picture.height(); ++y) {
-        int length = 0;
-        for (int x = 0; x < picture.width(); ++x) length += picture.pixel(x, y) == color;
-        longest = std::max(longest, length);
-      }
-      return longest;
-    };
-    const int code = length_in(colors(bars.palette()).strong_bar), prose = length_in(colors(bars.palette()).plain_bar);
-    QVERIFY2(prose > 20 && std::abs(code - 2 * prose) <= 2, qPrintable(QString("%1, %2").arg(code).arg(prose)));
   }
 
   void linesOfTokensFillTheHeight() {
