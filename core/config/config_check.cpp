@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <set>
+#include <span>
 #include <stdexcept>
 
 #include "core/config/config_difference.h"
@@ -400,28 +401,46 @@ void check_interventions(const RunConfig& c, Rules& found) {
   check_mixture(c.data, found);
 }
 
-// Returns the number of values that share a scale along the contracted dimension of feed-forward GEMMs; 0 for a recipe
-// without block format, whose rows may have any length.
-int feed_forward_block(Recipe recipe) {
-  const OperandFormat format = recipe_format(recipe, Direction::forward, OperandRole::x);
-  if (format.scheme == QuantScheme::nvfp4) return 16;
-  return format.scheme == QuantScheme::mx ? format.block : 0;
+// A setting that gives operands of feed-forward GEMMs a format whose scales are shared by `block` values along the
+// contracted dimension; 0 for a format without blocks, whose rows may have any length.
+struct RowFormat {
+  Setting setting;
+  std::string name;
+  int block;
+};
+
+RowFormat row_format(Setting setting, std::string name, const OperandFormat& format) {
+  if (format.scheme == QuantScheme::nvfp4) return {setting, std::move(name), 16};
+  return {setting, std::move(name), format.scheme == QuantScheme::mx ? format.block : 0};
 }
 
-// Checks that the rows of a feed-forward fill the blocks of its recipe. Rows of attention, gate and head are not
+RowFormat row_format(Setting recipe_of, Recipe recipe) {
+  return row_format(recipe_of, recipe_info(recipe).name, recipe_format(recipe, Direction::forward, OperandRole::x));
+}
+
+// Returns the recipe of a class and the overrides of operands, which every class has that is not in FP32.
+std::vector<RowFormat> row_formats(Setting recipe_of, Recipe recipe, const PrecisionConfig& precision) {
+  std::vector<RowFormat> formats{row_format(recipe_of, recipe)};
+  if (recipe == Recipe::fp32) return formats;
+  for (const auto member : {&PrecisionConfig::override_x, &PrecisionConfig::override_w, &PrecisionConfig::override_dy})
+    if (const auto& format = precision.*member) formats.push_back(row_format(member, format_name(*format), *format));
+  return formats;
+}
+
+// Checks that the rows of a feed-forward fill the blocks of its formats. Rows of attention, gate and head are not
 // checked: they may end in a shorter block (a row of the gate's dY has one value per expert).
-void check_blocks(Setting recipe_of, Recipe recipe, Setting size_of, int size, Rules& found) {
-  const int block = feed_forward_block(recipe);
-  if (block == 0 || size % block == 0) return;
-  found.push_back(
-      {{size_of, recipe_of},
-       fmt::format("{} is {}, but {} quantizes blocks of {} along it: choose a multiple of {}, or another {}",
-                   size_of.name(), size, recipe_info(recipe).name, block, block, recipe_of.key())});
+void check_blocks(std::span<const RowFormat> formats, Setting size_of, int size, Rules& found) {
+  for (const RowFormat& format : formats)
+    if (format.block != 0 && size % format.block != 0)
+      found.push_back(
+          {{size_of, format.setting},
+           fmt::format("{} is {}, but {} quantizes blocks of {} along it: choose a multiple of {}, or another {}",
+                       size_of.name(), size, format.name, format.block, format.block, format.setting.key())});
 }
 
-void check_expert_rows(Setting recipe_of, Recipe recipe, const ModelConfig& model, Rules& found) {
-  check_blocks(recipe_of, recipe, model.latent_dim > 0 ? &ModelConfig::latent_dim : &ModelConfig::dim, model.row_dim(),
-               found);
+void check_expert_rows(std::span<const RowFormat> formats, const ModelConfig& model, Rules& found) {
+  check_blocks(formats, model.latent_dim > 0 ? &ModelConfig::latent_dim : &ModelConfig::dim, model.row_dim(), found);
+  check_blocks(formats, &ModelConfig::moe_inter, model.moe_inter, found);
 }
 
 // Checks an entry of precision.operands: its layers must exist, and rows of a feed-forward must fill its blocks.
@@ -433,14 +452,13 @@ void check_operand_recipe(const RunConfig& c, const OperandRecipe& operand, Rule
                                  operand.layers.last, c.model.n_layers - 1)});
   const bool dense = operand.gemm_class == GemmClass::dense_ffn;
   if (!dense && operand.gemm_class != GemmClass::experts && operand.gemm_class != GemmClass::shared_experts) return;
-  if (operand.gemm_class == GemmClass::experts)
-    check_expert_rows(operands, operand.recipe, c.model, found);
-  else
-    check_blocks(operands, operand.recipe, &ModelConfig::dim, c.model.dim, found);
+  const RowFormat format = row_format(operands, operand.recipe);
+  if (operand.gemm_class == GemmClass::experts) return check_expert_rows({&format, 1}, c.model, found);
+  check_blocks({&format, 1}, &ModelConfig::dim, c.model.dim, found);
   if (dense)
-    check_blocks(operands, operand.recipe, &ModelConfig::dense_inter, c.model.dense_inter, found);
+    check_blocks({&format, 1}, &ModelConfig::dense_inter, c.model.dense_inter, found);
   else
-    check_blocks(operands, operand.recipe, &ModelConfig::moe_inter, c.model.moe_inter, found);
+    check_blocks({&format, 1}, &ModelConfig::moe_inter, c.model.moe_inter, found);
 }
 
 bool contradict(const OperandRecipe& a, const OperandRecipe& b) {
@@ -479,17 +497,19 @@ void check_precision(const RunConfig& c, Rules& found) {
          fmt::format("{} layers at the start and {} at the end are in BF16, but there are only {}: choose fewer",
                      p.layers_at_start_in_bf16, p.layers_at_end_in_bf16, c.model.n_layers)});
   const bool any_moe = c.model.n_dense_layers < c.model.n_layers;
-  check_expert_rows(&PrecisionConfig::experts, p.experts, c.model, found);
-  check_blocks(&PrecisionConfig::experts, p.experts, &ModelConfig::moe_inter, c.model.moe_inter, found);
+  const std::vector<RowFormat> experts = row_formats(&PrecisionConfig::experts, p.experts, p);
+  check_expert_rows(experts, c.model, found);
   if (any_moe && c.model.n_shared > 0) {
-    check_blocks(&PrecisionConfig::shared_experts, p.shared_experts, &ModelConfig::dim, c.model.dim, found);
-    check_blocks(&PrecisionConfig::shared_experts, p.shared_experts, &ModelConfig::moe_inter, c.model.moe_inter, found);
+    const std::vector<RowFormat> shared = row_formats(&PrecisionConfig::shared_experts, p.shared_experts, p);
+    check_blocks(shared, &ModelConfig::dim, c.model.dim, found);
+    check_blocks(shared, &ModelConfig::moe_inter, c.model.moe_inter, found);
   }
   if (c.model.n_dense_layers > 0) {
-    check_blocks(&PrecisionConfig::dense_ffn, p.dense_ffn, &ModelConfig::dim, c.model.dim, found);
-    check_blocks(&PrecisionConfig::dense_ffn, p.dense_ffn, &ModelConfig::dense_inter, c.model.dense_inter, found);
+    const std::vector<RowFormat> dense = row_formats(&PrecisionConfig::dense_ffn, p.dense_ffn, p);
+    check_blocks(dense, &ModelConfig::dim, c.model.dim, found);
+    check_blocks(dense, &ModelConfig::dense_inter, c.model.dense_inter, found);
   }
-  if (!any_moe && feed_forward_block(p.experts) > 0)
+  if (!any_moe && experts.front().block > 0)
     found.push_back({{&PrecisionConfig::experts, &ModelConfig::n_dense_layers},
                      "experts are to be quantized, but all layers are dense: choose fp32, or fewer n_dense_layers"});
 }

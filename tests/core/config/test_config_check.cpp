@@ -1,6 +1,7 @@
 // Configs that are refused: each rule by itself, memory, and values far outside their ranges.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "core/config/config_check.h"
 #include "core/config/config_field.h"
 #include "core/config/run_config.h"
+#include "core/numerics/number_format.h"
 #include "tests/support/configs.h"
 
 namespace moescope {
@@ -168,6 +170,25 @@ TEST(Rules, RecipesNeedDivisibleShapes) {
   EXPECT_TRUE(validate(config).empty());
 }
 
+TEST(Rules, OverriddenOperandsNeedDivisibleShapes) {
+  RunConfig config;
+  config.model.moe_inter = 40;
+  config.model.n_shared = 0;
+  config.precision.experts = Recipe::bf16;
+  EXPECT_EQ(all_text(validate(config)), "");
+  const auto named = [](const char* name) {
+    return std::ranges::find(named_formats(), std::string(name), &NamedFormat::name)->format;
+  };
+  for (const auto override_of :
+       {&PrecisionConfig::override_x, &PrecisionConfig::override_w, &PrecisionConfig::override_dy}) {
+    RunConfig overridden = config;
+    overridden.precision.*override_of = named("mxfp4_e2m1");
+    const std::string problems = all_text(validate(overridden));
+    EXPECT_NE(problems.find("moe_inter is 40"), problems.npos) << problems;
+    overridden.precision.experts = Recipe::fp32;  // which overrides leave as it is
+    EXPECT_EQ(all_text(validate(overridden)), "");
+  }
+}
 TEST(Rules, QuantileRuleRefusesUnsuitableSettings) {
   RunConfig config;
   config.router.balance_rule = BalanceRule::quantile_batch;
