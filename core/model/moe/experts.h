@@ -26,7 +26,8 @@
 
 namespace moescope {
 
-// Every tensor that is quantized, once per direction. w1 and w3 have the same X.
+// Every tensor that is quantized, once per direction. w1 and w3 have the same X. The order must not change, because the
+// random bits of the quantizers depend on it.
 enum class QuantSite {
   forward_x,
   forward_w1,
