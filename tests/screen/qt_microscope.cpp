@@ -406,6 +406,9 @@ void MicroscopeTest::anExampleHasABlockOfItsFormat() {
   panel.setFormat(kNvfp4Format);
   QCOMPARE(panel.block().elements.size(), std::size_t(16));
   QVERIFY(amax_at() < 16);
+  // The tensor has all 32 values, the largest 2.644432: 1.552666 / 6 / (2.644432 / (448 x 6)) = 263, in E4M3 256.
+  QCOMPARE(panel.block().amax, 1.552666f);
+  QCOMPARE(int(panel.block().scale.code), 0x78);
   panel.editValue(0, 100);  // stays with the next format
   panel.setFormat(mx_format(ElementFormat::e2m1));
   QCOMPARE(panel.block().elements.size(), std::size_t(32));

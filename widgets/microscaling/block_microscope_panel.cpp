@@ -211,6 +211,14 @@ std::vector<float> BlockMicroscopePanel::exampleIn(const OperandFormat& format, 
   return edited;
 }
 
+// Returns the largest magnitude of the example, whose values after the shown block are in the tensor, too.
+float BlockMicroscopePanel::exampleAmax() const {
+  float amax = 0;
+  for (const float value : state_.values) amax = std::max(amax, std::abs(value));
+  for (std::size_t i = state_.values.size(); i < example_.size(); ++i) amax = std::max(amax, std::abs(example_[i]));
+  return amax;
+}
+
 void BlockMicroscopePanel::setFormat(const OperandFormat& format) {
   State next = state_;
   next.format = format;
@@ -255,7 +263,7 @@ void BlockMicroscopePanel::apply(const State& state) {
   state_ = state;
   OperandFormat format = state_.format;
   format.rounding = state_.rounding;
-  block_ = block_anatomy(format, state_.values, state_.draw, tensor_amax_);
+  block_ = block_anatomy(format, state_.values, state_.draw, origin_.place.isEmpty() ? exampleAmax() : tensor_amax_);
   refresh();
   emitReadout();
   if (other) emit formatChosen(state_.format);
@@ -346,6 +354,8 @@ std::optional<Provenance> BlockMicroscopePanel::kind() const {
 QString BlockMicroscopePanel::status() const {
   QStringList parts{origin_.place.isEmpty() ? QString("example, invented values") : origin_.place};
   if (kind() == Provenance::from_log) parts.prepend("rounded here");
+  if (state_.values.size() < example_.size() && origin_.place.isEmpty())
+    parts[0] = QString("example, the first %1 of %2 invented values").arg(state_.values.size()).arg(example_.size());
   if (undo_.canUndo() && state_.values != original_.values) parts << QString("edited");
   parts << figures();
   if (!origin_.tensor.isEmpty() && bar_->isHidden()) parts << origin_.tensor;  // else the bar names it

@@ -86,6 +86,7 @@ class BlockMicroscopePanel : public Panel {
   void fitColumns();
   void nameBits();
 
+  float exampleAmax() const;
   std::vector<float> exampleIn(const OperandFormat& format, std::vector<float> edited) const;
 
   State state_, original_;      // the shown block, and the block as it was opened
