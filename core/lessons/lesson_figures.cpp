@@ -107,38 +107,39 @@ std::string range_text(const LessonFigure& figure, std::optional<double> above, 
   return above ? "above " + figure_text(figure, *above) : "below " + figure_text(figure, *below);
 }
 
-// Returns "6.5 times as much", "12 % less"; for decibels and shares the difference.
+// Returns "6.5 times as high as", "12 % lower than"; for decibels and shares the difference.
 std::string comparison_text(const LessonFigure& figure, double value, double reference) {
-  const std::string direction = value > reference ? " more" : " less";
-  if (figure_text(figure, value) == figure_text(figure, reference)) return "the same";
-  if (std::string_view(find_lesson_figure(figure.key)->unit) == "dB") {
-    const double decibels = std::fabs(std::round(10 * value) - std::round(10 * reference)) / 10;
-    return figure_text(figure, decibels) + direction;
-  }
-  if (is_share(figure)) return fmt::format("{:.3g} percentage points{}", 100 * std::fabs(value - reference), direction);
+  const std::string direction = value > reference ? "higher than" : "lower than";
+  if (figure_text(figure, value) == figure_text(figure, reference)) return "the same as";
+  if (std::string_view(find_lesson_figure(figure.key)->unit) == "dB")  // of the rounded values
+    return figure_text(figure, std::fabs(std::round(10 * value) - std::round(10 * reference)) / 10) + " " + direction;
+  if (is_share(figure))
+    return fmt::format("{:.3g} percentage points {}", 100 * std::fabs(value - reference), direction);
   const double ratio = reference > 0 ? value / reference : NAN;
-  if (!std::isfinite(ratio)) return value > reference ? "more" : "not more";
-  if (ratio >= 2) return fmt::format("{:.2g} times as much", ratio);
+  if (!std::isfinite(ratio)) return direction;
+  if (ratio >= 2) return fmt::format("{:.2g} times as high as", ratio);
   const double relative_distance = std::fabs(ratio - 1);
-  return fmt::format("{:.{}f} %{}", 100 * relative_distance, relative_distance < 0.01 ? 1 : 0, direction);
+  return fmt::format("{:.{}f} % {}", 100 * relative_distance, relative_distance < 0.01 ? 1 : 0, direction);
 }
 
-// Returns the run, the steps or the blocks of the reference, if they differ from those of the figure.
+// Returns the run, the steps, the blocks or the rule of the reference, if they differ from those of the figure.
 std::string name_of_reference(const LessonFigure& figure, const LessonFigure& reference) {
   const auto* tensor = std::get_if<TensorFigure>(&figure.source);
   const auto* other = std::get_if<TensorFigure>(&reference.source);
   if (tensor && other && tensor->format != other->format) {
-    if (tensor->format.axis != other->format.axis) return "blocks along rows";
-    return fmt::format("blocks of {}", other->format.format.block);
+    if (tensor->format.axis != other->format.axis) return "with blocks along rows";
+    if (tensor->format.format.block != other->format.format.block)
+      return fmt::format("with blocks of {}", other->format.format.block);
+    return std::string("with ") + scale_rule_name(other->format.format.rule);
   }
   const auto* a = std::get_if<RunFigure>(&figure.source);
   const auto* b = std::get_if<RunFigure>(&reference.source);
-  if (!a || !b) return "compared with";
-  if (a->run != b->run) return std::string("run ") + static_cast<char>('A' + b->run);
-  if (!b->from && a->from) return fmt::format("last {} steps", b->last);
-  if (!b->from || !b->to) return "compared with";
+  if (!a || !b) return "in the comparison";
+  if (a->run != b->run) return std::string("in run ") + static_cast<char>('A' + b->run);
+  if (!b->from && a->from) return fmt::format("in the last {} steps", b->last);
+  if (!b->from || !b->to) return "in the comparison";
   const std::string steps =
-      *b->from == *b->to ? fmt::format("step {}", *b->from) : fmt::format("steps {} to {}", *b->from, *b->to);
+      *b->from == *b->to ? fmt::format("in step {}", *b->from) : fmt::format("in steps {} to {}", *b->from, *b->to);
   return b->since_change ? steps + " after the change" : steps;
 }
 
@@ -260,11 +261,10 @@ LessonJudgement LessonReader::judge(const LessonCheck& check) const {
   const auto& [above, below, reference, name, known] = limits;
   const bool holds = (!above || *result.value > *above) && (!below || *result.value < *below);
   result.state = holds ? LessonJudgement::State::holds : LessonJudgement::State::fails;
-  if (reference) result.note = name + ": " + figure_text(check.figure, *reference) + "; ";
-  if (!holds)
-    result.note += "not as expected: " + range_text(check.figure, above, below);
-  else if (reference)
-    result.note += "here " + comparison_text(check.figure, *result.value, *reference);
+  if (reference)
+    result.note = fmt::format("{} {} ({})", comparison_text(check.figure, *result.value, *reference), name,
+                              figure_text(check.figure, *reference));
+  if (!holds) result.note += (reference ? "; " : "") + ("not as expected: " + range_text(check.figure, above, below));
   return result;
 }
 
