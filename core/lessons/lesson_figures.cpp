@@ -262,7 +262,7 @@ LessonJudgement LessonReader::judge(const LessonCheck& check) const {
   const bool holds = (!above || *result.value > *above) && (!below || *result.value < *below);
   result.state = holds ? LessonJudgement::State::holds : LessonJudgement::State::fails;
   if (reference)
-    result.note = fmt::format("{} {} ({})", comparison_text(check.figure, *result.value, *reference), name,
+    result.note = fmt::format("{} {}: {}", comparison_text(check.figure, *result.value, *reference), name,
                               figure_text(check.figure, *reference));
   if (!holds) result.note += (reference ? "; " : "") + ("not as expected: " + range_text(check.figure, above, below));
   return result;

@@ -39,7 +39,7 @@ struct LessonJudgement {
   enum class State { pending, holds, fails } state = State::pending;  // pending: figures not known yet
   std::optional<double> value;
   std::string text;  // "0.143"; if not known yet: "not yet"
-  std::string note;  // "expected: below 0.2", "6.5 times as high as in run B (0.22)", "not as expected: below 0.2"
+  std::string note;  // "expected: below 0.2", "6.5 times as high as in run B: 0.22", "not as expected: below 0.2"
 };
 
 // Modelled gain by DeepEP of a layer of RunFigure::model, if it had the load of a layer of the run. Keeps the last

@@ -330,11 +330,11 @@ TEST(LessonFigures, ANoteComparesInWords) {
   check.above = LessonCheck::Bound{0, figure("max_vio", 1)};
   check.above->figure->times = 0.5;
   of_run(*check.above->figure).run = 1;
-  EXPECT_EQ(reader.judge(check).note, "the same as in run B (0.500)");
+  EXPECT_EQ(reader.judge(check).note, "the same as in run B: 0.500");
   of_run(*check.above->figure).run = 0;
   of_run(*check.above->figure).from = 0;
   of_run(*check.above->figure).to = 3;
-  EXPECT_EQ(reader.judge(check).note, "the same as in steps 0 to 3 (0.500)");
+  EXPECT_EQ(reader.judge(check).note, "the same as in steps 0 to 3: 0.500");
 }
 
 TEST(LessonFigures, ChecksArePendingHoldOrFail) {
@@ -350,7 +350,7 @@ TEST(LessonFigures, ChecksArePendingHoldOrFail) {
   check.below->figure->times = 0.5;
   EXPECT_EQ(reader.judge(check).state, LessonJudgement::State::fails);
   EXPECT_EQ(reader.judge(check).text, "0.500");
-  EXPECT_EQ(reader.judge(check).note, "the same as in the comparison (0.500); not as expected: below 0.250");
+  EXPECT_EQ(reader.judge(check).note, "the same as in the comparison: 0.500; not as expected: below 0.250");
 }
 
 TEST(LessonTensors, AreTheSameEveryTimeAndHaveTheirOutlierColumn) {
