@@ -149,9 +149,12 @@ QString HtmlReport::twinWords(std::size_t i) const {
   if (const HistoryPtr beginning = compared(i).twin_until)
     return QString("the settings of A up to step %1. Up to there they differ by chance only.")
         .arg(beginning->steps().last);
-  return histories_[i]->info().config_toml.empty()
-             ? QString("the same settings as A. They differ by chance only.")
-             : QString("the settings of A with another seed. They differ by chance only.");
+  QString settings("the settings of A with another seed");
+  if (histories_[i]->info().config_toml.empty())
+    settings = "the same settings as A";
+  else if (compared(i).same_start)
+    settings = "the settings and the seed of A, with first weights perturbed in the last place";
+  return settings + ". They differ by chance only.";
 }
 
 void HtmlReport::outcome() {
@@ -181,15 +184,17 @@ void HtmlReport::outcome() {
   if (compares())
     out_ += twins_.empty()
                 ? QString(
-                      "<p class=\"muted\">No run is a noise twin of A (same settings, other seed), so it is not known "
+                      "<p class=\"muted\">No run is a noise twin of A (same settings, other seed or perturbed "
+                      "weights), so it is not known "
                       "how much of a difference is chance.</p>\n")
                 : QString(
                       "<p class=\"muted\">A loss gap is the mean of paired losses (same step, same batch; of the "
                       "validation loss where it is measured from the start) over the last half of the steps, with its "
                       "95 % interval from the batch means of noise twins: runs with the same settings and another "
-                      "seed. %1 % of A's loss counts as a difference that matters (the relative error that "
+                      "seed or perturbed weights. %1 % of A's loss counts as a difference that matters (the relative "
+                      "error that "
                       "DeepSeek-V3, arXiv:2412.19437, calls within training randomness).</p>\n")
-                      .arg(100 * kRelevantGap);
+                      .arg(100 * judging().matters);
 }
 
 QString HtmlReport::units() const {

@@ -25,7 +25,7 @@ constexpr int kMinPlotRoom = 280;   // height for each plot below the table in w
 
 }  // namespace
 
-CompareWorkspace::CompareWorkspace(Selection* selection, const FindingsWatch* findings, const ComparedRuns* runs,
+CompareWorkspace::CompareWorkspace(Selection* selection, const FindingsWatch* findings, ComparedRuns* runs,
                                    QWidget* parent)
     : Workspace(selection, "Compare", parent) {
   judged_ = new JudgedRuns(selection_, runs, this);

@@ -18,8 +18,7 @@ class CompareWorkspace : public Workspace {
   Q_OBJECT
 
  public:
-  CompareWorkspace(Selection* selection, const FindingsWatch* findings, const ComparedRuns* runs,
-                   QWidget* parent = nullptr);
+  CompareWorkspace(Selection* selection, const FindingsWatch* findings, ComparedRuns* runs, QWidget* parent = nullptr);
 
   void arrange() override;
   bool hasAnswer() const override { return selection_->histories().size() > 1; }

@@ -52,8 +52,8 @@ class WorkspaceScroll : public QScrollArea {
 
 }  // namespace
 
-WorkspaceTabs::WorkspaceTabs(Selection* selection, FindingsWatch* findings, const ComparedRuns* compared,
-                             Messages* messages, QWidget* parent)
+WorkspaceTabs::WorkspaceTabs(Selection* selection, FindingsWatch* findings, ComparedRuns* compared, Messages* messages,
+                             QWidget* parent)
     : QStackedWidget(parent), tabs_(new QTabBar) {
   compare_ = new CompareWorkspace(selection, findings, compared, this);
   overview_ = new Overview(selection, findings, *compare_, this);

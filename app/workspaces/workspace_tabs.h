@@ -24,7 +24,7 @@ class WorkspaceTabs : public QStackedWidget {
   Q_OBJECT
 
  public:
-  WorkspaceTabs(Selection* selection, FindingsWatch* findings, const ComparedRuns* compared, Messages* messages,
+  WorkspaceTabs(Selection* selection, FindingsWatch* findings, ComparedRuns* compared, Messages* messages,
                 QWidget* parent);
 
   QTabBar* tabs() const { return tabs_; }  // for the window bar, which shows them

@@ -110,6 +110,13 @@ class VerdictsTest : public QObject {
     QCOMPARE(w.reason(1), QStringLiteral("inside the band"));
     QCOMPARE(control<QComboBox>(w.panel<VerdictsPanel>(), "Gap that matters")->currentText(),
              QStringLiteral("50 % matters"));
+    // The findings judge by the same gap.
+    const auto has_equal = [&] {
+      return std::ranges::any_of(w.window.findings()->findings(), [](const Finding& finding) {
+        return finding.title.ends_with("no difference that matters");
+      });
+    };
+    QTRY_VERIFY_WITH_TIMEOUT(has_equal(), kWaitMs);
   }
 
   // After a live change of run A, even if it is undone, a noise twin counts up to the step before the change only.

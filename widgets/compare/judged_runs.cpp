@@ -37,7 +37,7 @@ QString JudgedRuns::update() {
   if (selection_->range().empty()) return noDataYetNotice(*selection_);
   if (const History* lossless = runWithoutLoss(histories))
     return notInLogNotice(lossless->info(), metricName(Metric::ce_loss));
-  const Judging judging = runs_->judging(*selection_, share_);
+  const Judging judging = runs_->judging(*selection_);
   const auto other_runs = runs_->otherRuns(*selection_, baseline_), twins = runs_->twins(*selection_);
   training_.set(histories.front(), other_runs, twins, judging);
   validation_.set(histories.front(), other_runs, twins, judging);

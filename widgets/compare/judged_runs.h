@@ -42,10 +42,6 @@ class JudgedRuns : public QObject {
   // Returns what would settle open verdicts, with indices of candidates().
   Settlement settlement() const;
 
-  double share() const { return share_; }  // share of run A's loss that matters
-  void setShare(double share) {
-    if (std::exchange(share_, share) != share) emit changed();
-  }
   Loss loss() const { return loss_; }
   void setLoss(Loss loss) {
     if (std::exchange(loss_, loss) != loss) emit changed();
@@ -86,7 +82,6 @@ class JudgedRuns : public QObject {
   Selection* selection_;
   const ComparedRuns* runs_;
   RunGaps training_, validation_{Metric::val_loss};
-  double share_ = kRelevantGap;
   Loss loss_ = Loss::deciding;
   bool room_ = false, live_ = false, can_force_ = false;
   int baseline_ = 0;

@@ -73,7 +73,7 @@ QString shareText(double share) {
   return QString::number(100 * share, 'g', 3) + QStringLiteral(" %");
 }
 
-VerdictsPanel::VerdictsPanel(Selection* selection, const ComparedRuns* runs, JudgedRuns* judged, QWidget* parent)
+VerdictsPanel::VerdictsPanel(Selection* selection, ComparedRuns* runs, JudgedRuns* judged, QWidget* parent)
     : Panel(selection, "Verdicts", Provenance::measured_here, parent), runs_(runs), judged_(judged) {
   table_ = new VerdictTable(this);
   table_->refill = [this] { refill(); };
@@ -97,7 +97,7 @@ VerdictsPanel::VerdictsPanel(Selection* selection, const ComparedRuns* runs, Jud
   for (const double share : kRelevantShares) matters_->addItem(QString("%1 matters").arg(shareText(share)), share);
   matters_->setCurrentIndex(1);
   connect(matters_, &QComboBox::currentIndexChanged, this,
-          [this] { judged_->setShare(matters_->currentData().toDouble()); });
+          [this] { runs_->setShare(matters_->currentData().toDouble()); });
   row->addWidget(loss_);
   row->addWidget(matters_);
   addControl(choices);
@@ -108,8 +108,7 @@ VerdictsPanel::VerdictsPanel(Selection* selection, const ComparedRuns* runs, Jud
   table_->setAccessibleName(title());
   giveFocusTo(table_);
   keepState(
-      "matters", [this] { return judged_->share(); },
-      [this](const QVariant& state) { chooseMatters(state.toDouble()); });
+      "matters", [this] { return runs_->share(); }, [this](const QVariant& state) { chooseMatters(state.toDouble()); });
 }
 
 void VerdictsPanel::addView(const QString& name, QWidget* view, std::function<ValueTable()> table) {
@@ -143,7 +142,7 @@ void VerdictsPanel::refill() {
   window_ = last_common_steps(selection_->histories(), kWindow);
   sqnr_ = operand_sqnr(selection_->histories(), window_.last);
   showLoss();
-  table_->setRows(rows(), judged_->matters(), shareText(judged_->share()));
+  table_->setRows(rows(), judged_->matters(), shareText(runs_->share()));
   table_->setSoFar(judged_->goesOn());
   table_->setActive(selection_->run());
 }

@@ -17,7 +17,7 @@ class VerdictsPanel : public Panel {
   Q_OBJECT
 
  public:
-  VerdictsPanel(Selection* selection, const ComparedRuns* runs, JudgedRuns* judged, QWidget* parent = nullptr);
+  VerdictsPanel(Selection* selection, ComparedRuns* runs, JudgedRuns* judged, QWidget* parent = nullptr);
   ValueTable table() const override;
   QString explain() const override;
 
@@ -52,7 +52,7 @@ class VerdictsPanel : public Panel {
   ViewSwitch* switch_ = nullptr;
   QStackedWidget* stack_;
   std::function<ValueTable()> other_table_;
-  const ComparedRuns* runs_;
+  ComparedRuns* runs_;
   JudgedRuns* judged_;
   VerdictTable* table_;
   QComboBox *loss_, *matters_;

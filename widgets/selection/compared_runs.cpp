@@ -46,10 +46,10 @@ std::vector<PairedRun> ComparedRuns::twins(const Selection& selection) const {
   return twins;
 }
 
-Judging ComparedRuns::judging(const Selection& selection, double matters) const {
+Judging ComparedRuns::judging(const Selection& selection) const {
   int candidates = 0;
   for (int run = 1; run < std::ssize(selection.histories()); ++run) candidates += !selection.isNoiseTwin(run);
-  return {matters, candidates, goes_on_};
+  return {share_, candidates, goes_on_};
 }
 
 QString runLetter(const Selection& selection, int place) {

@@ -38,7 +38,11 @@ class ComparedRuns : public QObject {
   // compared with run A.
   std::vector<PairedRun> otherRuns(const Selection& selection, int baseline = 0) const;
   std::vector<PairedRun> twins(const Selection& selection) const;  // noise twins of run A
-  Judging judging(const Selection& selection, double matters = kRelevantGap) const;
+  Judging judging(const Selection& selection) const;
+  double share() const { return share_; }  // share of run A's loss from which a gap matters
+  void setShare(double share) {
+    if (std::exchange(share_, share) != share) emit changed();
+  }
   // Whether more steps will come, so that a verdict is one so far.
   bool goesOn() const { return goes_on_; }
   void setGoesOn(bool goes_on) {
@@ -54,6 +58,7 @@ class ComparedRuns : public QObject {
 
   std::vector<ComparedRun> runs_;
   QString about_;
+  double share_ = kRelevantGap;
   bool goes_on_ = false;
 };
 
