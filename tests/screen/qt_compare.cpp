@@ -68,8 +68,9 @@ class CompareTest : public QObject {
     w.window.workspaces()->bringUp("overview");
     auto* banner = overview->findChild<HealthBanner*>();
     QTRY_VERIFY(banner->isVisible());  // one run is not compared
-    w.addFormat("mxfp8_floor");
+    w.addFormat("mxfp8_floor");  // leads to Compare
     w.trainTo(60);
+    w.window.workspaces()->bringUp("overview");
     auto* strip = overview->findChild<VerdictStrip*>();
     QTRY_VERIFY(strip->isVisible() && !banner->isVisible());
     QTRY_VERIFY(overview->dock("dock_overview_gap")->isVisible());
