@@ -72,11 +72,10 @@ double least_lasting(double equal_runs) {
 }
 
 // Returns the variance of the gap, in units of the variance of one run's mean. Run A is one of the k runs that give
-// this variance, so that its own luck widens the interval already (verdict.h). The full variance of a difference is due
-// if the runs are compared with another baseline, or start from other weights, because the run may share the luck of
-// run A's start.
-double variance_factor(double equal_runs, bool is_against_a) {
-  return is_against_a ? 2 - 1 / equal_runs : 2;
+// this variance, so that its own luck widens the interval already (verdict.h). Other pairs have the full variance, and
+// so have runs that start from other weights, because the run may share the luck of run A's start.
+double variance_factor(double equal_runs, bool has_a) {
+  return has_a ? 2 - 1 / equal_runs : 2;
 }
 
 // Returns the factor by which chance moves the run more than its twins, which have drifted less.
@@ -197,11 +196,12 @@ bool measure(const GapTrack& run, bool same_start, const std::vector<const GapTr
   if (c.twins == 0 || (same_start && twins_are_near(c))) return true;
   const double by_drift = same_start ? wider_by_drift(c) : 1;
   c.widened = by_drift >= kMinWidening;
-  const bool is_against_a = same_start && twins.front()->a() == run.a();
+  const HistoryPtr& run_a = twins.front()->a();
+  const bool has_a = same_start && (run_a == run.a() || run_a == run.b());
   const auto half_of = [&](double runs) {
     const Chance chance = chance_of(equal, least_lasting(runs));
     return static_cast<float>(largest_student_95(chance.batches * (runs - 1), c.candidates) * chance.deviation *
-                              by_drift * std::sqrt(variance_factor(runs, is_against_a)));
+                              by_drift * std::sqrt(variance_factor(runs, has_a)));
   };
   const auto own_half_width = static_cast<float>(own_half(*gap));
   c.half_width = std::max(own_half_width, half_of(k));

@@ -120,8 +120,9 @@ TEST(Verdict, AnotherBaselineHasAWiderInterval) {
   const auto run = [](const char* name, double loss) { return with_losses(name, std::vector<double>(400, loss)); };
   const HistoryPtr a = run("A", 2), b = run("B", 2.01), c = run("C", 2.04);
   const PairedRun twins[] = {{run("N", 2.001)}};
-  EXPECT_NEAR(conclude(a, {c, true, b}, twins).half_width / conclude(a, {c}, twins).half_width, std::sqrt(2 / 1.5),
-              1e-3);
+  const float half_width = conclude(a, {c}, twins).half_width;
+  EXPECT_NEAR(conclude(a, {c, true, b}, twins).half_width / half_width, std::sqrt(2 / 1.5), 1e-3);
+  EXPECT_EQ(conclude(a, {a, true, c}, twins).half_width, half_width) << "the same pair in the other order";
 }
 
 TEST(Verdict, FindsALargeGapWithItsSign) {
