@@ -92,16 +92,16 @@ void CaptureActions::openFirst() {
   const bool is_shown = workspaces_->current() == workspaces_->microscaling();
   const bool is_open =
       std::ranges::any_of(session_->histories(), [&](const auto& run) { return run.get() == history; });
+  const bool is_news = std::exchange(shown_run_, is_shown ? history : nullptr) != history;
   if (!is_shown || !is_open || recompute_ || capture_ || selectQuantizedRun()) return;
   const auto frame = selection_->quantFrame();
   if (!frame) return;
   const bool captures = capturesNewest();
   const auto judged = operandOfVerdict(*selection_);
-  // The first operand follows the verdict until the user selects another one; while a run trains, only until the
-  // verdict is certain, since the worst operand changes with every step.
-  const Sign sign = operandVerdict(*selection_).sign;
+  // The first operand follows the verdict until the user selects another one; while a run trains and is looked at, only
+  // until the verdict is certain, since the worst operand changes with every step.
   if (selection_->following() && judged && of_verdict_ == selection_->tensor() &&
-      (sign == Sign::unsure || (sign == Sign::attention && !captures)))
+      (is_news || !captures || operandVerdict(*selection_).sign == Sign::unsure))
     selection_->setTensor(*(of_verdict_ = judged));
   if (!tensor_lab_->tensorName().isEmpty()) return followSelection(frame->step);
   const bool is_log = history->info().config_toml.empty();

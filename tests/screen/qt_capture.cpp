@@ -31,6 +31,7 @@
 #include "widgets/microscaling/capture_bar.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
+#include "widgets/microscaling/tensor_verdict.h"
 #include "widgets/microscaling/what_if_panel.h"
 #include "widgets/overview/findings_panel.h"
 #include "widgets/panel/tensor_text.h"
@@ -472,6 +473,16 @@ class CaptureTest : public QObject {
     w.window.workspaces()->bringUp(QStringLiteral("overview"));
     w.click(place);
     QTRY_VERIFY_WITH_TIMEOUT(w.bar().contains(QStringLiteral("BF16")), kWaitMs);
+  }
+
+  // Until the user selects an operand, the page shows the one that the line above the panels names.
+  void thePageShowsTheOperandOfTheVerdict() {
+    CaptureWindow w;
+    w.window.workspaces()->bringUp(w.page());
+    for (const std::int64_t step : {2, 5, 8, 11, 14}) {
+      w.trainTo(step);
+      QTRY_COMPARE(w.window.selection()->tensor(), operandOfVerdict(*w.window.selection()).value());
+    }
   }
 
   void everyClassHasItsMatrixAndItsScales() {

@@ -19,6 +19,7 @@
 #include "widgets/panel/verdict_line.h"
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/plots/time_heat_map.h"
+#include "widgets/selection/compared_runs.h"
 
 using namespace moescope;
 
@@ -114,9 +115,18 @@ class QuantizationTest : public QObject {
       selection_->setTensor(selected);
       emit line->linkActivated();
       const OperandPlace& linked = selection_->tensor();
-      QVERIFY2(line->text().contains(placeName(linked) + " loses 8.00 % of its values to zero; "),
+      QVERIFY2(line->text().contains(placeName(linked) + " loses 8.00 % of its values to zero"),
                qPrintable(line->text()));
       QCOMPARE(findTensor(frame.get(), linked)->underflow, largest_share);
+    }
+    // Of several runs the line names the judged one. It judges formats, and Compare the loss.
+    SyntheticRun other(SyntheticShape{});
+    other.append(20);
+    selection_->setHistories({run_->history(), other.history()});
+    for (int place = 0; place < 2; ++place) {
+      selection_->setRun(place);
+      QVERIFY2(line->text().startsWith(runLabel(*selection_, place) + ": "), qPrintable(line->text()));
+      QVERIFY2(!line->text().contains("Healthy"), qPrintable(line->text()));
     }
   }
 

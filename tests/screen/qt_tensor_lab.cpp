@@ -119,7 +119,9 @@ void TensorLabTest::whatIsNotThereHasNoKind() {
   TensorLab& lab = *page.tensorLab();
   for (const Panel* panel : page.panels())
     QVERIFY2(!panel->caption().contains(QStringLiteral("measured")), qPrintable(panel->caption()));
-  QVERIFY(page.findChild<BlockMicroscopePanel*>()->caption().startsWith(QStringLiteral("example, invented")));
+  lab.setFormat(kNvfp4Format, BlockAxis::row);  // has half the values of the example
+  const QString caption = page.findChild<BlockMicroscopePanel*>()->caption();
+  QVERIFY2(caption.startsWith(QStringLiteral("example, ")) && !caption.contains("edited"), qPrintable(caption));
   lab.setTensor(QStringLiteral("t"), 64, 64, gaussian(64 * 64));
   const auto measured = [](const Panel* panel) { return panel->caption().startsWith(QStringLiteral("measured here")); };
   QVERIFY(measured(lab.browser()));

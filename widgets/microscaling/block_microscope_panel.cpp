@@ -356,7 +356,8 @@ QString BlockMicroscopePanel::status() const {
   if (kind() == Provenance::from_log) parts.prepend("rounded here");
   if (state_.values.size() < example_.size() && origin_.place.isEmpty())
     parts[0] = QString("example, the first %1 of %2 invented values").arg(state_.values.size()).arg(example_.size());
-  if (undo_.canUndo() && state_.values != original_.values) parts << QString("edited");
+  const std::vector<float>& unedited = origin_.place.isEmpty() ? exampleIn(state_.format, {}) : original_.values;
+  if (undo_.canUndo() && state_.values != unedited) parts << QString("edited");
   parts << figures();
   if (!origin_.tensor.isEmpty() && bar_->isHidden()) parts << origin_.tensor;  // else the bar names it
   return parts.join(QStringLiteral(", "));

@@ -40,8 +40,8 @@ void TensorLab::connectPanels() {
   connect(browser_, &TensorsPanel::tensorChosen, this, &TensorLab::openWhole);
   connect(browser_, &TensorsPanel::figuresChanged, this, &TensorLab::judge);
   connect(selection_, &Selection::changed, this, [this] {  // most steps have no new statistics
-    const auto frame = selection_->quantFrame();
-    if (std::exchange(judged_frame_, frame) != frame || !frame) judge();
+    const std::pair judged{selection_->quantFrame(), selection_->histories().size()};
+    if (std::exchange(judged_, judged) != judged || !judged.first) judge();
   });
   connect(verdict_, &VerdictLine::linkActivated, this, [this] {
     const int worst = browser_->showsFile() ? worstTensor(browser_->model(), format_) : -1;

@@ -104,7 +104,7 @@ class TensorLab : public QObject {
   OperandFormat format_ = mx_format(ElementFormat::e4m3), captured_format_;  // shown, and that of the captured operand
   BlockAxis axis_ = BlockAxis::row;
 
-  std::shared_ptr<const TelemetryFrame> judged_frame_;
+  std::pair<std::shared_ptr<const TelemetryFrame>, std::size_t> judged_;  // and the number of runs
   VerdictLine* verdict_;
   CaptureBar* bar_;
   TensorsPanel* browser_;

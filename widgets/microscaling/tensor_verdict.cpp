@@ -6,6 +6,7 @@
 #include <random>
 #include <ranges>
 
+#include "core/files/assets.h"
 #include "core/findings/quant_watch.h"
 #include "core/recording/history/router_window.h"
 #include "widgets/look/counted_text.h"
@@ -243,33 +244,29 @@ VerdictLine::Judgement operandVerdict(const Selection& selection) {
   const History* run = selection.history();
   if (!run || run->steps().empty()) return {};
   const auto frame = selection.quantFrame();
-  const QString about = selection.histories().size() > 1 ? runLabel(selection, selection.run()) : QString();
+  const bool is_alone = selection.histories().size() == 1;
+  const QString head = is_alone ? QString() : runLabel(selection, selection.run()) + QStringLiteral(": ");
+  const QString about = is_alone ? QString() : QString("Compare judges the loss");
   if (!frame) {
     if (run_origin(run->info()) == RunOrigin::checkpoint) return {};
     QString reason = withSettingLabels(noQuantizationNotice(run->info(), nullptr, selection.tensor().gemm_class()));
     reason.replace(u'\n', QStringLiteral(". "));
-    return {Sign::unsure, "No number format", {}, {reason, reason.section(QStringLiteral(". "), 0, 0)}, {about}};
+    return {Sign::unsure, head + "No number format", {}, {reason, reason.section(QStringLiteral(". "), 0, 0)}, {about}};
   }
   const QuantFrame* worst = worstOf(*frame);
-  Sign sign = Sign::good;
+  Sign sign = Sign::note;  // the loss may be worse without a finding
   if (worst) sign = lasts(*worst, *frame, *run) ? Sign::attention : Sign::unsure;
+  QString word = worst ? QString("Format finding") : QString("No format finding");
+  if (sign == Sign::unsure) word = verdictWordOf(sign);
   return {sign,
-          verdictWordOf(sign),
+          head + word,
           worst ? placeName(*worst) : QString(),
           worst ? lossOfOperand(*worst, *frame) : figuresOfOperands(*frame),
           {about}};
 }
 
 QString explainOperandVerdict() {
-  return QString(
-             "<p><b>Do the number formats suit the operands of this run?</b> Each operand at the cursor's step is "
-             "compared with bell-shaped data in its format, which show the error of the format alone. <b>Needs "
-             "attention</b>: the SQNR of an operand is %1 dB lower; it loses %2 more of its values to zero, or %3 "
-             "times as many and more than %4; or most of its blocks are clipped. The line names the operand that loses "
-             "the largest share to zero; if none loses too much, that with the lowest SQNR. <b>Too early to tell</b>: "
-             "the operands have not lost as much for 50 steps, after which it is a finding. <b>Healthy</b>: no operand "
-             "needs attention. <i>Operand costs</i> measures what each operand alone changes in the gradient. The loss "
-             "gap in <i>Compare</i> shows whether the training suffers.</p>")
+  return QString::fromUtf8(asset("panels/operand_verdict.html"))
       .arg(kMaxSqnrLoss)
       .arg(formatPercent(kMaxMoreUnderflow))
       .arg(kUnderflowTimes)
@@ -277,16 +274,7 @@ QString explainOperandVerdict() {
 }
 
 QString explainTensorVerdict() {
-  return QString(
-             "<p><b>Does this format suit the tensors of the file?</b> Each tensor is quantized in the chosen format "
-             "and compared with normally distributed values in the same format, which show the error of the format "
-             "alone.</p><p><b>Needs attention</b>: a tensor loses %1 more of its values to zero than normally "
-             "distributed values do, or its SQNR is %2 dB lower than theirs. <b>Unhealthy</b>: %3 more, or %4 dB "
-             "lower, or it contains a NaN or an infinity. <b>Healthy</b>: no tensor needs attention or is unhealthy. "
-             "<b>Too early to tell</b>: not every tensor has been measured. In a file of many tensors those in view "
-             "are measured: scroll through the list to measure more.</p><p>Vectors (biases, gains of norms) and scales "
-             "are not judged, since no recipe quantizes them. Large tensors are sampled: a million values in tiles of "
-             "512 × 512, of the first matrix of several.</p>")
+  return QString::fromUtf8(asset("panels/tensor_verdict.html"))
       .arg(formatPercent(kAttentionLimits.to_zero))
       .arg(kAttentionLimits.db)
       .arg(formatPercent(kBadLimits.to_zero))

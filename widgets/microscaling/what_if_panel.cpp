@@ -321,10 +321,11 @@ void WhatIfPanel::setSource(const TensorSource& source, std::size_t slice) {
     std::vector<WhatIfRow> schemes = what_if_schemes(values, stop, sample.row_groups);
     if (rows.empty() || schemes.empty()) return;
     const double all = source.rows() * static_cast<double>(source.cols());
-    QString note = QString("all %1 values").arg(formatCount(all));
+    const QString step = source.captured() ? QString(", step %1").arg(formatCount(source.captured()->step)) : "";
+    QString note = source.name() + step + QString(", all %1 values").arg(formatCount(all));
     if (!sample.whole)
-      note = QString("sampled: %1 of %2 values, %3")
-                 .arg(formatCount(sample.values.size()), formatCount(all),
+      note = QString("%1%2, sampled: %3 of %4 values, %5")
+                 .arg(source.name(), step, formatCount(sample.values.size()), formatCount(all),
                       source.grouped() ? QString("whole experts") : QString("in tiles of 512 × 512"));
     QMetaObject::invokeMethod(
         this,
@@ -358,7 +359,7 @@ QString WhatIfPanel::status() const {
   const bool along_rows = table_->axis() == BlockAxis::row;
   const int length = lengths_[along_rows ? 0 : 1];
   const auto whole = std::ranges::lower_bound(kWhatIfBlocks, length);
-  QString text = (metric_->currentIndex() == 0 ? QString("SQNR in dB") : metric_->currentText()) + ", " + note_;
+  QString text = note_ + ", " + (metric_->currentIndex() == 0 ? "SQNR in dB" : metric_->currentText());
   if (length > 0 && columns_->currentIndex() == 0 && kWhatIfBlocks.end() - whole > 1)
     text += QString("; equal from %1 on: a %2 has %3 values")
                 .arg(*whole)

@@ -115,7 +115,7 @@ class WhatIfPanel : public Panel {
   WhatIfTable* table_;
   QComboBox *metric_, *columns_;
   QAction* cancel_;
-  QString note_;                  // note on the values that were used
+  QString note_;                  // the tensor and the values that were used
   std::array<int, 2> lengths_{};  // values of a row and of a column; 0: columns of several experts
   int request_ = 0;               // number of the newest request; older results are dropped
   LatestWorker worker_;
