@@ -110,15 +110,17 @@ int placeOfPart(const QString& part, const QString& text) {
 
 QStringList synonymsOf(const QString& query) {
   static const QString kAll = QString::fromStdString(std::string(asset("palette/synonyms.txt")));
-  QStringList words;
+  QStringList words, by_beginning;
   const QString typed = query.simplified().toLower();
   for (const QString& line : kAll.split('\n')) {
     const QString word = line.section('=', 0, 0).trimmed();
     if (line.startsWith('#') || word.isEmpty()) continue;
-    if (typed == word || typed == word + 's' || (typed.size() >= kShortestBeginning && word.startsWith(typed)))
-      for (const QString& synonym : line.section('=', 1).split(',')) words << synonym.trimmed();
+    const bool is_word = typed == word || typed == word + 's';
+    if (is_word || (typed.size() >= kShortestBeginning && word.startsWith(typed)))
+      for (const QString& synonym : line.section('=', 1).split(','))
+        (is_word ? words : by_beginning) << synonym.trimmed();
   }
-  return words;
+  return words.isEmpty() ? by_beginning : words;
 }
 
 CommandList::CommandList(std::vector<PaletteCommand> commands, QObject* parent)
@@ -163,7 +165,8 @@ void CommandList::setQuery(const QString& query) {
     }
     if (!best) continue;
     const bool is_term = commands_[i].group == QLatin1String("Term");  // what the window has comes first
-    const bool is_of_manual = commands_[i].group == QLatin1String("Manual");
+    const bool is_of_manual =
+        commands_[i].group == QLatin1String("Manual") || commands_[i].title.startsWith("Manual: ");
     if (is_of_manual || (!is_term && commands_[i].title.contains(typed, Qt::CaseInsensitive)))
       best->score += is_of_manual ? -kAsTyped : kAsTyped;
     shown_.push_back(std::move(*best));

@@ -170,6 +170,12 @@ class PaletteTest : public QObject {
                                       {"hotkeys", "Keyboard and mouse"},
                                       {"imbalance", "Panel: Cost of this imbalance"}})
       QVERIFY2(found(list, word).mid(0, 2).contains(title), qPrintable(found(list, word).mid(0, 5).join("; ")));
+    QCOMPARE(found(list, "home").front(), QString("Start page"));
+    const QStringList lessons = found(list, "lessons");
+    const auto is_page = [](const QString& title) {
+      return title.startsWith("Manual: ") || title.contains(" in the manual: ");
+    };
+    QVERIFY(is_page(lessons.back()) && std::ranges::is_partitioned(lessons, std::not_fn(is_page)));
     QVERIFY2(found(list, "fp8").front().contains("FP8"), qPrintable(found(list, "fp8").mid(0, 5).join("; ")));
   }
 
