@@ -91,8 +91,8 @@ class ClusterAnswersTest : public QObject {
       };
       const double lost = 1 - rounded(rows.at(1, 7)) / rounded(rows.at(0, 7));
       const auto parts = match(
-          "^The imbalance of this run costs (?:almost nothing|about (\\S+) % of the throughput) at EP (\\d+) "
-          "with experts in order \\(modelled\\)$",
+          "^The imbalance costs this run (?:almost nothing|about (\\S+) %) of the throughput at EP (\\d+) "
+          "\\(experts in order, modelled\\)$",
           sentence);
       QVERIFY2(says(parts.captured(2), 32), qPrintable(sentence));
       QCOMPARE(parts.captured(1).isEmpty(), lost < 0.01);

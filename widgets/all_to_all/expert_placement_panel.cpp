@@ -34,7 +34,7 @@ constexpr double kBf16Bytes = 2;
 constexpr double kMinNamedGain = 0.05;  // smallest gain that is named, as a share of the mean
 
 QStringList placementNames() {
-  return {"in order", "random", "balanced", "by hand"};
+  return {"in order", "random", "balanced, replicas", "by hand"};
 }
 
 // Returns the ranks of the expert's replicas.

@@ -189,8 +189,8 @@ QString ThisImbalancePanel::lostText(std::size_t run) const {
   const auto at_degree = std::ranges::find(costs_.even, ep_, [](const LiveCost& cost) { return cost.live_case.ep; });
   const auto degree = static_cast<std::size_t>(at_degree - costs_.even.begin());
   const double lost = -changeOf(cost(run, degree), costs_.even[degree]);
-  if (shown_[run].is_forced) return "nothing with forced balance";
-  return lost < kMinNamedShare ? QString("almost nothing") : QString("about %1 of the throughput").arg(perCent(lost));
+  if (shown_[run].is_forced) return "nothing (balance is forced)";
+  return lost < kMinNamedShare ? QString("almost nothing") : QString("about %1").arg(perCent(lost));
 }
 
 void ThisImbalancePanel::addRow(const QString& name, const char* tip, const std::vector<const LiveCost*>& costs) {
@@ -232,10 +232,14 @@ void ThisImbalancePanel::fillTable() {
     add(letter + kVariantRows[variant].name, kVariantRows[variant].tip,
         [this, variant](std::size_t degree) -> auto& { return cost(0, degree, variant); });
   QString mean = QString("Experts in order; ") + layersText();
-  if (const int experts = to_int(shown_[0].by_layer[0].size()); experts < costs_.even.back().live_case.ep)
+  const int experts = to_int(shown_[0].by_layer[0].size()), model_experts = to_int(askedConfig().shape.n_experts);
+  if (experts < costs_.even.back().live_case.ep)
     mean += QString("; above EP %1 an expert is on several ranks").arg(experts);
-  note_->setTexts({mean + "; in brackets: change against a balanced router; replicas are planned from this step's load",
-                   mean + "; replicas are planned from this step's load", mean});
+  QString replicas = "replicas are planned from this step's load";
+  if (experts < model_experts)
+    replicas += QString(" for %1 experts, %2 for each of the run's").arg(model_experts).arg(model_experts / experts);
+  note_->setTexts(
+      {mean + "; in brackets: change against a balanced router; " + replicas, mean + "; " + replicas, replicas, mean});
 }
 
 QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
@@ -266,12 +270,11 @@ QStringList ThisImbalancePanel::headline() const {
   if (costs_.even.empty()) return computing_ ? QStringList{"Computing the cost of this imbalance..."} : QStringList();
   if (std::ranges::all_of(shown_, &Asked::is_forced))
     return {"Balance is forced: no throughput is lost to imbalance (modelled)"};
-  QStringList other_runs;
-  for (std::size_t run = 1; run < shown_.size(); ++run) other_runs << shown_[run].letter + ' ' + lostText(run);
-  const QString run = other_runs.isEmpty() ? QString("this run") : shown_.front().letter;
-  const QString cost =
-      QString("The imbalance of %1 costs %2 at EP %3 with experts in order (modelled)").arg(run, lostText(0)).arg(ep_);
-  return other_runs.isEmpty() ? QStringList{cost} : QStringList{cost + "; that of " + listed(other_runs), cost};
+  QStringList costs;
+  for (std::size_t run = 0; run < shown_.size(); ++run)
+    costs << (shown_.size() == 1 ? QString("this run") : shown_[run].letter) + ' ' + lostText(run);
+  const QString sentence("The imbalance costs %1 of the throughput at EP %2 (experts in order, modelled)");
+  return {sentence.arg(listed(costs)).arg(ep_), sentence.arg(costs.front()).arg(ep_)};
 }
 
 QStringList ThisImbalancePanel::about() const {

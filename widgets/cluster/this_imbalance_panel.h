@@ -20,7 +20,7 @@ class ThisImbalancePanel : public Panel {
   explicit ThisImbalancePanel(Selection* selection, QWidget* parent = nullptr);
   ValueTable table() const override;
   QString explain() const override;
-  // "The imbalance of this run costs about 24 % of the throughput at EP 32 with experts in order (modelled)", and over
+  // "The imbalance costs this run about 24 % of the throughput at EP 32 (experts in order, modelled)", and over
   // which layers and on which cluster this is, from long to short; empty if no run with loads is open.
   QStringList headline() const;
   QStringList about() const;
