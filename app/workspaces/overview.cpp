@@ -56,7 +56,7 @@ Overview::Overview(Selection* selection, FindingsWatch* findings, const CompareW
       all_to_all_,
       [unforced](const History& run) { return unforced(run.info().config_toml.empty() ? copiesMissing(run) : ""); },
       true);
-  foldWithout(quant_error_, quantizationMissing);
+  foldWithout(quant_error_, quantizationMissing, true);
 }
 
 bool Overview::isNarrow() const {

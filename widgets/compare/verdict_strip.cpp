@@ -163,6 +163,9 @@ QStringList VerdictStrip::otherTextForms(const Conclusion& c) const {
 
 // For checkpoints, for open verdicts that nothing would settle, and for what the verdicts leave out.
 QStringList VerdictStrip::undetectedForms() const {
+  const auto is_worse = [](const Item& item) { return item.word == QLatin1String(to_text(VerdictWord::worse)); };
+  if (items_.size() > 1 && std::ranges::all_of(items_, is_worse))
+    return {QString("None is as good as %1").arg(judged_->baselineLetter())};
   for (const int place : judged_->candidates()) {
     const Conclusion& c = judged_->conclusion(place);
     if (onTheSameTexts(*selection_)) return {is_missing(c.gap) ? "One batch of text gives no interval" : ""};

@@ -11,6 +11,7 @@
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/operand_combos.h"
 #include "widgets/panel/tensor_text.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -122,7 +123,9 @@ QString QuantizationErrorPanel::status() const {
   const auto frame = selection_->quantFrame();
   const GemmClass gemm_class = selection_->tensor().gemm_class();
   if (!frame || !firstOf(*frame, gemm_class)) return {};
-  return QString("dB, %1, %2").arg(timeStatus(frame->step, true), formatsOf(*frame, gemm_class));
+  const bool several = selection_->histories().size() > 1 && kind() != Provenance::from_log;
+  const QString run = several ? runLetter(*selection_, selection_->run()) + ", " : QString();
+  return run + QString("dB, %1, %2").arg(timeStatus(frame->step, true), formatsOf(*frame, gemm_class));
 }
 
 // Returns the summary of the selected class in the newest statistics.

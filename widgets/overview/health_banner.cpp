@@ -388,11 +388,12 @@ QString HealthBanner::explanation() const {
              "without either. In the first %1 steps, or 10 loads if they are further apart, loads change most, so that "
              "only severe findings count. While a layer is uneven, or an expert gets no token, a router is not called "
              "healthy, although that is a finding only once it has lasted. The worst layer is the one with the highest "
-             "MaxVio over its newest 50 steps together, among those that the most severe findings name; all figures "
-             "beside the verdict are of these steps. Muted findings count as well.</p><p><i>Training lost</i> is no "
-             "verdict on the router: the loss or the gradient stays NaN or infinite, the loss has diverged, or the "
-             "gradient norm has grown without limit.</p><p>A click on the sentence, or Return, selects that layer, its "
-             "worst expert and the first step of the finding, and opens the finding.</p>")
+             "MaxVio over its newest 50 steps together (5 loads if they are further apart), among those that the most "
+             "severe findings name; all figures beside the verdict are of these steps. Muted findings count as "
+             "well.</p><p><i>Training lost</i> is no verdict on the router: the loss or the gradient stays NaN or "
+             "infinite, the loss has diverged, or the gradient norm has grown without limit.</p><p>A click on the "
+             "sentence, or Return, selects that layer, its worst expert and the first step of the finding, and opens "
+             "the finding.</p>")
              .arg(kSettlingSteps) +
          textsExplained() + allSettings() + QString("<p>Read: %1.</p>").arg(watch_->read().toHtmlEscaped()) +
          watch_->checksHtml();

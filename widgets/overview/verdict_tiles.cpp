@@ -30,7 +30,7 @@ QString atLayer(int layer) {
   return QString("layer %1").arg(layer);
 }
 
-// Returns the forms of "layer 1, expert 3 · chance 0.02 in 5 loads": all, without the expert, without the value of
+// Returns the forms of "layer 1, expert 3 · by chance 0.02 in 5 loads": all, without the expert, without the value of
 // chance.
 QStringList contexts(const QString& place, const QString& shorter, const QString& comparison) {
   const QString dot = QStringLiteral(" \u00b7 ");
@@ -39,11 +39,11 @@ QStringList contexts(const QString& place, const QString& shorter, const QString
   return texts << place << shorter;
 }
 
-// "chance 0.02 in 5 loads": a single batch has more.
+// "by chance 0.02 in 5 loads": a single batch has more.
 QString chanceText(double chance, const QString& window) {
   if (!std::isfinite(chance)) return {};
   const bool small = chance < 0.01;
-  return QString("chance %1 in %2").arg(QString::number(chance, small ? 'g' : 'f', small ? 1 : 2), window);
+  return QString("by chance %1 in %2").arg(QString::number(chance, small ? 'g' : 'f', small ? 1 : 2), window);
 }
 
 TileContent nothing(const QString& reason) {

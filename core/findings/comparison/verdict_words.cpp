@@ -145,7 +145,7 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
   switch (c.verdict) {
     case Verdict::too_short:
       if (!other.empty())
-        return {fmt::format("{}; {} of {} steps with a loss before it", other, c.common_steps, kMinSteps), other};
+        return {fmt::format("{}; {} losses before it, {} are needed", other, c.common_steps, kMinSteps), other};
       if (c.missing_steps == 0) return {"too few values of the loss", "too few values"};
       return {"verdict in " + missing_steps};
     case Verdict::lost: {

@@ -69,8 +69,7 @@ class HealthText {
       std::vector<std::string> forms = {head + begin_text + detail + "." + limits()};
       if (!experts.empty()) forms.push_back(head + begin_text + ": " + experts + starved_experts_text() + ".");
       forms.insert(forms.end(), {head + begin_text + ".", head + "."});
-      if (!evidence_.are_totals)
-        forms.push_back("It began in l" + worst + " at step " + grouped(lead.steps.first) + ".");
+      if (!evidence_.are_totals) forms.push_back("L" + worst + ": " + fault.name + begin_text + ".");
       return forms;
     }
     const std::string head = fmt::format("{} of {} MoE layers {}", facts_.layers.size(),
