@@ -222,16 +222,18 @@ void ThisImbalancePanel::fillTable() {
   const bool several = shown_.size() > 1;
   const QString letter = several ? shown_[0].letter + ' ' : QString();
   for (std::size_t run = 0; run < shown_.size(); ++run) {
+    if (shown_[run].is_forced) continue;
     add(several ? "load of " + shown_[run].letter : QString(kVariantRows[0].name), kVariantRows[0].tip,
         [this, run](std::size_t degree) -> auto& { return cost(run, degree); });
     if (run == 0 && shown_[0].layers > 1)
       add(letter + QString("all as layer %1").arg(shown_[0].fullest), "if all layers had the load of the fullest one",
           [this](std::size_t degree) -> auto& { return costs_.fullest[degree * kVariants]; });
   }
-  for (std::size_t variant = 1; variant < kVariants; ++variant)
+  for (std::size_t variant = 1; variant < kVariants && !shown_[0].is_forced; ++variant)
     add(letter + kVariantRows[variant].name, kVariantRows[variant].tip,
         [this, variant](std::size_t degree) -> auto& { return cost(0, degree, variant); });
   QString mean = QString("Experts in order; ") + layersText();
+  if (shown_[0].is_forced) return note_->setTexts({QString("Balance is forced: there is no imbalance")});
   const int experts = to_int(shown_[0].by_layer[0].size()), model_experts = to_int(askedConfig().shape.n_experts);
   if (experts < costs_.even.back().live_case.ep)
     mean += QString("; above EP %1 an expert is on several ranks").arg(experts);
