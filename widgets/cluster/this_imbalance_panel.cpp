@@ -239,7 +239,7 @@ void ThisImbalancePanel::fillTable() {
     mean += QString("; above EP %1 an expert is on several ranks").arg(experts);
   QString replicas = "replicas are planned from this step's load";
   if (experts < model_experts)
-    replicas += QString(" for %1 experts, %2 for each of the run's").arg(model_experts).arg(model_experts / experts);
+    replicas += QString(" for %1 experts (%2 in place of each)").arg(model_experts).arg(model_experts / experts);
   note_->setTexts(
       {mean + "; in brackets: change against a balanced router; " + replicas, mean + "; " + replicas, replicas, mean});
 }
