@@ -68,7 +68,7 @@ class CompareTest : public QObject {
     w.window.workspaces()->bringUp("overview");
     auto* banner = overview->findChild<HealthBanner*>();
     QTRY_VERIFY(banner->isVisible());  // one run is not compared
-    w.addFormat("mxfp8_floor");  // leads to Compare
+    w.addFormat("mxfp8_floor");        // leads to Compare
     w.trainTo(60);
     w.window.workspaces()->bringUp("overview");
     auto* strip = overview->findChild<VerdictStrip*>();

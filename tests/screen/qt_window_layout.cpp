@@ -29,6 +29,11 @@ using namespace moescope;
 
 namespace {
 
+// True for the panel of Overview that only a comparison with forced balance shows.
+bool isGap(const QDockWidget* dock) {
+  return dock->objectName() == "dock_overview_gap";
+}
+
 // Drags the line between two docks. The events are sent to `window`, because such lines are no widgets.
 void dragLine(QWidget* window, QPoint from, QPoint by) {
   QTest::mousePress(window, Qt::LeftButton, {}, from);
@@ -145,7 +150,7 @@ class WindowLayoutTest : public QObject {
     QVERIFY(!balance->isHidden());
     QVERIFY(!loss->isFloating());
     for (const QDockWidget* dock : w.window.workspaces()->overview()->docks())
-      QVERIFY2(!dock->isHidden(), qPrintable(dock->objectName()));
+      QVERIFY2(dock->isHidden() == isGap(dock), qPrintable(dock->objectName()));
   }
 
   void everyPanelHasItsShareOfTheWindow_data() {
@@ -163,6 +168,7 @@ class WindowLayoutTest : public QObject {
     QVERIFY(isLaidOut(&window));
     QCOMPARE(window.size(), size);
     for (const Panel* panel : window.workspaces()->overview()->panels()) {
+      if (panel->title() == "Loss gap") continue;
       QVERIFY2(!panel->visibleRegion().isEmpty(), qPrintable(panel->title()));
       QVERIFY2(panel->width() > size.width() / 5,
                qPrintable(QString("%1: %2").arg(panel->title()).arg(panel->width())));
@@ -445,7 +451,7 @@ class WindowLayoutTest : public QObject {
     QVERIFY(isLaidOut(&window));
     window.workspaces()->bringUp("overview");
     for (const QDockWidget* dock : window.workspaces()->overview()->docks())
-      QVERIFY2(!dock->isHidden(), qPrintable(dock->objectName()));
+      QVERIFY2(dock->isHidden() == isGap(dock), qPrintable(dock->objectName()));
     QVERIFY(!balance->isHidden());
   }
 
