@@ -237,7 +237,8 @@ class MainWindowTest : public QObject {
     QVERIFY(!window.findChild<LivePopover*>()->isVisible());
   }
 
-  // A narrow bar hides the names of the runs first, then other words. Nothing is cut and nothing overlaps.
+  // A narrow bar hides the names of the runs first, that of the active run last, then other words. Nothing is cut and
+  // nothing overlaps.
   void theBarFitsEveryWidth_data() {
     QTest::addColumn<int>("width");
     for (const int width : {860, 1024, 1280, 1920}) QTest::addRow("%d", width) << width;
@@ -269,7 +270,8 @@ class MainWindowTest : public QObject {
       right = part->x() + part->width();
     }
     QVERIFY2(right <= width, qPrintable(QString::number(right)));
-    QCOMPARE(bar->chips()->findChild<QToolButton*>("chip_A")->text().isEmpty(), width < 1920);
+    QCOMPARE(bar->chips()->findChild<QToolButton*>("chip_B")->text().isEmpty(), width < 1920);
+    if (width >= 1280) QVERIFY(!bar->chips()->findChild<QToolButton*>("chip_A")->text().isEmpty());
   }
 
   void theMenuOpensByAltAndF10() {
@@ -403,6 +405,7 @@ class MainWindowTest : public QObject {
     w.trainTo(3);
     w.window.selection()->refresh();
     for (Panel* panel : w.window.workspaces()->overview()->panels()) {
+      if (panel->title() == "Loss gap") continue;  // a single run has no gap
       const QString png = home_.filePath("panel.png"), csv = home_.filePath("panel.csv");
       Overview::savePicture(panel, png);
       Overview::saveTable(*panel, csv);
