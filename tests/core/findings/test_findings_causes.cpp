@@ -120,6 +120,7 @@ HistoryPtr random_trace(int experts, int top_k, int tokens, int steps, unsigned 
       RouterFrame& router = frame->routers.emplace_back();
       router.layer = layer;
       router.tokens_per_expert.resize(ids.size());
+      router.padding_fraction = 0;  // known, since these are counts
       for (int t = 0; t < tokens; ++t)
         for (std::size_t k = 0; k < static_cast<std::size_t>(top_k); ++k) {
           std::swap(ids[k], ids[k + rng() % (ids.size() - k)]);
