@@ -237,11 +237,11 @@ void ThisImbalancePanel::fillTable() {
   const int experts = to_int(shown_[0].by_layer[0].size()), model_experts = to_int(askedConfig().shape.n_experts);
   if (experts < costs_.even.back().live_case.ep)
     mean += QString("; above EP %1 an expert is on several ranks").arg(experts);
-  QString replicas = "replicas are planned from this step's load";
+  QString plan_words = " are planned from this step's load";
   if (experts < model_experts)
-    replicas += QString(" for %1 experts (%2 in place of each)").arg(model_experts).arg(model_experts / experts);
-  note_->setTexts(
-      {mean + "; in brackets: change against a balanced router; " + replicas, mean + "; " + replicas, replicas, mean});
+    plan_words += QString(" for %1 experts (%2 in place of each)").arg(model_experts).arg(model_experts / experts);
+  note_->setTexts({mean + "; in brackets: change against a balanced router; replicas" + plan_words,
+                   mean + "; replicas" + plan_words, "Replicas" + plan_words, mean});
 }
 
 QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
