@@ -381,17 +381,6 @@ TEST_F(VariedForms, SettingsMayStandBesideTheValues) {
     EXPECT_EQ(open(file).histories.at(0)->info().top_k, 2) << file.name;
 }
 
-TEST_F(VariedForms, AFolderWithAFileForEachStepIsOneRun) {
-  for (const char* step : {"1", "2", "10"})
-    write({std::string("step_") + step + ".json",
-           std::string("{\"step\":") + step + ",\"loss\":" + step + ".5,\"expert_load\":[[3,5],[2,6]]}"});
-  const OpenedRuns opened = open_runs({std::filesystem::path(folder_ / "step_1.json").parent_path()}, {}, 4);
-  ASSERT_EQ(opened.histories.size(), 1u);
-  EXPECT_EQ(opened.histories[0]->count(), 3);
-  EXPECT_EQ(opened.histories[0]->value_at(Metric::ce_loss, kWholeRun, 10), 10.5f);
-  EXPECT_TRUE(says(account_text(opened.accounts.at(0)), "loss: 3 values, 1.5 to 10.5"));
-}
-
 TEST_F(VariedForms, LoadsOfLayersAndExpertsStandInManyPlaces) {
   for (const FileOfLog& file :
        {FileOfLog{"columns.csv", "step,expert,layer_1,layer_2\n1,0,3,2\n1,1,5,6\n"},
@@ -687,14 +676,6 @@ TEST_F(VariedForms, ATableWithoutAKnownStepAsksForIt) {
   } catch (const RefusedLog& refused) {
     EXPECT_TRUE(says(account_text(refused.account), "is this the step?")) << account_text(refused.account);
   }
-}
-
-TEST_F(VariedForms, DumpsOfLayersInOneFolderAreOneRun) {
-  for (const char* layer : {"0", "1"})
-    write({std::string("layer") + layer + "_expert_counts.json", "{\"0\":4,\"1\":5,\"2\":7}"});
-  const OpenedRuns opened = open_runs({std::string(folder_ / "")}, {}, 1);
-  EXPECT_EQ(opened.histories.at(0)->info().moe_layers, (std::vector{0, 1}));
-  EXPECT_EQ(opened.histories.at(0)->frame_at(0)->routers.at(1).tokens_per_expert, (Counts{4, 5, 7}));
 }
 
 TEST_F(VariedForms, AValidationIsNoRepeatedTraining) {
