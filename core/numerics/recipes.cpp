@@ -45,13 +45,13 @@ constexpr RecipeInfo kRecipes[] = {
      "the E4M3/E5M2 split of arXiv:2209.05433, in MX blocks"},
     {Recipe::mxfp6_e2m3, "mxfp6_e2m3", "MXFP6, E2M3", mx_format(ElementFormat::e2m3),
      "MXFP6 with 3 mantissa bits: E4M3's precision in a narrow range.",
-     "OCP Microscaling Formats v1.0; scales by rceil"},
+     "OCP Microscaling Formats v1.0; scales by RCEIL"},
     {Recipe::mxfp6_e3m2, "mxfp6_e3m2", "MXFP6, E3M2", mx_format(ElementFormat::e3m2),
-     "MXFP6 with 2 mantissa bits and more range.", "OCP Microscaling Formats v1.0; scales by rceil"},
+     "MXFP6 with 2 mantissa bits and more range.", "OCP Microscaling Formats v1.0; scales by RCEIL"},
     {Recipe::mxfp4, "mxfp4", "MXFP4", mx_format(ElementFormat::e2m1),
      "MXFP4: values 0, 0.5, 1, 1.5, 2, 3, 4, 6 in blocks of 32; too coarse for all three GEMMs: the weight gradient "
      "breaks first.",
-     "OCP Microscaling Formats v1.0; scales by rceil; the weight gradient: arXiv:2605.09825"},
+     "OCP Microscaling Formats v1.0; scales by RCEIL; the weight gradient: arXiv:2605.09825"},
     {Recipe::nvfp4, "nvfp4", "NVFP4", kNvfp4Format,
      "FP4 in blocks of 16 with E4M3 block scales and an FP32 tensor scale. NVIDIA trains with weights in blocks of "
      "16x16, stochastic rounding of gradients and a rotated weight gradient on top.",
