@@ -229,33 +229,26 @@ bool has_word(const CountGroup& group, const char* word) {
   return group.front().name.stem.find(word) != std::string::npos;
 }
 
-// Adds the arrays of one name. Files of several ranks with equal counts are copies.
-void add_run(const std::string& path, const std::vector<CountArray>& arrays, const CountGroup& group,
-             const CountSettings& settings, const ImportOptions& options, std::size_t names, const CountArray* steps,
-             Imported& imported) {
-  const CountAxes axes(path, group, options.routed, steps ? steps->values() : std::vector<double>());
+// Adds the arrays of one name. Files of several ranks with equal counts are copies. Returns false if cancelled.
+bool add_run(const std::vector<CountArray>& arrays, const CountGroup& group, const CountAxes& axes,
+             const RoutedShape& of_file, const ImportOptions& options, RunBuilder& run,
+             std::vector<std::string>& remarks) {
+  const std::string& path = run.stated.info.source;
   const std::vector<std::vector<int>> experts = experts_of_copies(path, arrays, group);
-  ExpertCounts counts(path);
-  counts.expect_experts(settings.experts);
-  counts.set_top_k(settings.top_k);
+  ExpertCounts counts(path, options);
+  counts.expect_experts(of_file.experts);
+  counts.set_top_k(of_file.top_k);
   for (const NamedCounts& array : group) axes.add(array, counts, experts);
-  RunInfo info = info_of_run(path, options);
-  info.run += to_int(imported.runs.size());
-  if (names > 1) info.name = group.front().name.stem;
   const CountArray& first = *group.front().array;
-  const bool is_program =
-      has_word(group, "logical") || has_word(group, "physical") || is_iteration_and_layer(first.name);
-  const AccountRow row =
-      row_of_counts(first.name, group.size(), is_program ? Certainty::known_program : Certainty::known_name);
-  if (!counts.build(std::move(info), options, row, imported)) return;
-  std::vector<std::string>& remarks = imported.remarks;
+  const std::string name = group.size() > 1 ? name_pattern(first.name) : first.name;
+  if (!counts.add_to(run, run.stated.info, name, remarks)) return false;
   remarks.push_back("'" + printable(first.name) + "' " + shape_text(first.shape) +
                     (group.size() > 1 ? fmt::format(" and {} more", group.size() - 1) : std::string()) +
                     " read as counts by " + axes.text());
-  if (axes.has_listed_steps()) remarks.push_back("the steps are those of '" + printable(steps->name) + "'");
   if (!experts.empty()) remarks.push_back("copies of experts are summed, by physical_to_logical_map");
   if (std::ranges::any_of(group, [](const NamedCounts& array) { return array.name.rank >= 0; }))
     remarks.push_back("counts of several ranks are summed");
+  return true;
 }
 
 }  // namespace
@@ -264,49 +257,45 @@ bool is_count_array(const CountArray& array, const std::string& path) {
   return name_of(array, path).counts;
 }
 
-Imported runs_of_counts(const std::string& path, const std::vector<CountArray>& arrays, const CountSettings& settings,
+Imported runs_of_counts(const std::string& path, const std::vector<CountArray>& arrays, const RoutedShape& of_file,
                         const ImportOptions& options) {
   std::map<std::string, CountGroup> groups;
-  std::set<std::string> other_names;
-  const CountArray* const steps = listed_steps(arrays);
-  for (const CountArray& array : arrays) {
-    CountName name = name_of(array, path);
-    CountGroup* const group = name.counts ? &groups[name.stem] : nullptr;
-    if (group)
-      group->push_back({&array, std::move(name)});
-    else if (!array.name.ends_with("physical_to_logical_map") && &array != steps)
-      other_names.insert(array.name);
-  }
+  std::set<std::string_view> read;  // names
+  for (const CountArray& array : arrays)
+    if (CountName name = name_of(array, path); name.counts) groups[name.stem].push_back({&array, name});
   // Counts of experts, and of their copies on the ranks, are the same tokens.
-  const bool has_logical = std::ranges::any_of(groups, [](const auto& g) { return has_word(g.second, "logical"); });
+  if (std::ranges::any_of(groups, [](const auto& group) { return has_word(group.second, "logical"); }))
+    std::erase_if(groups, [](const auto& group) { return has_word(group.second, "physical"); });
   std::vector<std::string> names;
-  for (auto group = groups.begin(); group != groups.end();) {
-    if (has_logical && has_word(group->second, "physical")) {
-      other_names.insert(group->second.front().array->name);
-      group = groups.erase(group);
-    } else {
-      names.push_back((group++)->first);
-    }
+  for (const auto& [stem, group] : groups) {
+    names.push_back(stem);
+    for (const NamedCounts& counts : group) read.insert(counts.array->name);
   }
-  if (groups.empty()) refuse(path, "has no counts of experts; " + no_known_names(other_names));
-  check_choice(path, names, options);
-  Imported imported;
-  for (const auto& [stem, group] : groups)
-    if (is_wanted(options, stem)) add_run(path, arrays, group, settings, options, groups.size(), steps, imported);
-  if (steps && std::ranges::none_of(imported.runs, [last = steps->values().back()](const auto& run) {
-        return run->steps().last == std::llround(last);
-      }))
-    other_names.insert(steps->name);
-  if (!other_names.empty()) imported.remarks.push_back(not_shown_text(other_names));
-  AccountBook other_book;
+  if (!groups.empty()) check_choice(path, names, options);
+  const CountArray* const steps = listed_steps(arrays);
+  LogRuns runs = log_of_counts(path, options, "array");
+  std::vector<std::string> remarks;
+  for (const auto& [stem, group] : groups) {
+    if (!is_wanted(options, stem)) continue;
+    RunBuilder& run = runs.run(stem);
+    run.shown_number = to_int(runs.runs().size()) - 1;
+    run.stated.info = info_of_run(path, options);
+    if (groups.size() > 1) run.stated.info.name = stem;
+    const CountAxes axes(path, group, options.routed, steps ? steps->values() : std::vector<double>());
+    if (!add_run(arrays, group, axes, of_file, options, run, remarks)) return {};
+    if (!axes.has_listed_steps()) continue;
+    remarks.push_back("the steps are those of '" + printable(steps->name) + "'");
+    read.insert(steps->name);
+  }
   for (const CountArray& array : arrays) {
-    if (!other_names.contains(array.name)) continue;
-    const AccountBook::Name name = other_book.add(array.name, nullptr, 0);
+    if (read.contains(array.name) || array.name.ends_with("physical_to_logical_map")) continue;
+    const AccountBook::Name name = runs.context().book.add(array.name, nullptr, 0);
     AccountBook::take(name, -1, array.values());
     AccountBook::leave_out(name, "no counts of experts, by its name");
   }
-  imported.account.add(other_book.account("array"));
-  imported.lines = arrays.size();
+  if (groups.empty()) refuse(path, "has no counts of experts; " + no_known_names(runs.context().book.not_shown(false)));
+  Imported imported = runs.finish(arrays.size());
+  imported.remarks.insert(imported.remarks.begin(), remarks.begin(), remarks.end());
   return imported;
 }
 

@@ -19,17 +19,12 @@ struct CountArray {
   std::function<std::vector<double>()> values;
 };
 
-// Numbers that a file states beside its arrays; 0: not stated.
-struct CountSettings {
-  int experts = 0, top_k = 0;
-};
-
 // True if an array counts tokens by expert, judged by its name.
 bool is_count_array(const CountArray& array, const std::string& path);
 
-// Builds a run of every name of counts. Throws std::runtime_error if an array cannot be read, AmbiguousRouting if its
-// axes may be layers as well as steps.
-Imported runs_of_counts(const std::string& path, const std::vector<CountArray>& arrays, const CountSettings& settings,
+// Builds a run of every name of counts. `of_file`: numbers that the file states beside its arrays. Throws
+// std::runtime_error if an array cannot be read, AmbiguousRouting if its axes may be layers as well as steps.
+Imported runs_of_counts(const std::string& path, const std::vector<CountArray>& arrays, const RoutedShape& of_file,
                         const ImportOptions& options);
 
 }  // namespace moescope

@@ -10,6 +10,7 @@
 
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
+#include "core/logs/routing/routed_tokens.h"
 
 namespace moescope {
 
@@ -40,22 +41,7 @@ std::vector<std::uint32_t>& ExpertCounts::counts_at(std::int64_t step, int layer
   return found->second;
 }
 
-AccountRow row_of_counts(const std::string& name, std::int64_t names, Certainty certainty) {
-  AccountRow row;
-  row.name = row.first = name;
-  row.means = "tokens_per_expert";
-  row.meaning = "Expert load";
-  row.unit = "tokens";
-  row.certainty = certainty;
-  row.is_shown = row.is_list = true;
-  row.names = names;
-  return row;
-}
-
 void ExpertCounts::add_to(std::uint32_t& sum, double count, const std::string& place) {
-  ++values_;
-  if (!(count >= lowest_)) lowest_ = count;
-  if (!(count <= highest_)) highest_ = count;
   const double total = sum + count;
   if (count >= 0 && count == std::floor(count) && total <= std::numeric_limits<std::uint32_t>::max()) {
     sum = static_cast<std::uint32_t>(total);
@@ -120,30 +106,48 @@ std::set<int> ExpertCounts::drop_empty(std::vector<std::string>& remarks) {
   return with_tokens;
 }
 
-int ExpertCounts::top_k_of(const RoutedShape& stated, std::vector<std::string>& remarks) const {
-  const int top_k = stated.top_k > 0 ? stated.top_k : top_k_;
-  if (top_k == 0) {
+void ExpertCounts::check_top_k(std::vector<std::string>& remarks) const {
+  if (top_k_ == 0)
     remarks.push_back("the number of experts of a token is not in the file: --top-k states it");
-    return 0;
-  }
-  if (top_k > experts_) refuse(source_, fmt::format("top_k is {}, but a layer has {} experts", top_k, experts_));
-  if (!sums_are_multiples_of(top_k))
+  else if (top_k_ > experts_)
+    refuse(source_, fmt::format("top_k is {}, but a layer has {} experts", top_k_, experts_));
+  else if (!sums_are_multiples_of(top_k_))
     remarks.push_back(
         fmt::format("the counts of a layer do not add up to a multiple of top_k = {}: were tokens dropped, or is top_k "
                     "another number (--top-k)?",
-                    top_k));
-  return top_k;
+                    top_k_));
 }
 
-bool ExpertCounts::build(RunInfo info, const ImportOptions& options, AccountRow row, Imported& imported) {
-  std::vector<std::string> remarks;
-  const std::set<int> layers_with_tokens = drop_empty(remarks);
-  const bool are_from_1 = !has_expert_0_ && std::max(stated_experts_, options.routed.experts) == experts_ - 1;
-  if (are_from_1)
+// If no count is of expert 0, it has no value, about which the run asks.
+LogRecord ExpertCounts::record_of(std::int64_t step, const Layers& layers, const std::string& name) const {
+  LogRecord record;
+  record.step = step;
+  for (const auto& [layer, counts] : layers) {
+    NamedValue& loads = record.add(name);
+    loads.is_list = true;
+    loads.means = "tokens_per_expert";
+    loads.layer = layer;
+    loads.numbers.assign(counts.begin(), counts.end());
+    loads.numbers.resize(experts_);
+    loads.leaves_out_zeros = !has_expert_0_;
+    if (!has_expert_0_) loads.numbers[0] = kNoValue;
+  }
+  return record;
+}
+
+bool ExpertCounts::add_to(RunBuilder& run, RunInfo info, const std::string& name, std::vector<std::string>& remarks) {
+  std::vector<std::string> on_counts;
+  const std::set<int> layers_with_tokens = drop_empty(on_counts);
+  const int stated = options_.routed.experts;
+  if (!has_expert_0_ && std::max(stated_experts_, stated) == experts_ - 1) {  // numbered from 1
     for (auto& [step, layers] : steps_)
       for (auto& [layer, counts] : layers) counts.erase(counts.begin());
-  experts_ = std::max(experts_ - (are_from_1 ? 1 : 0), options.routed.experts);
-  info.top_k = top_k_of(options.routed, remarks);
+    --experts_;
+    has_expert_0_ = true;
+  }
+  experts_ = std::max(experts_, stated);
+  check_top_k(on_counts);
+  info.top_k = top_k_;
   info.n_experts = experts_;
   info.moe_layers.assign(layers_with_tokens.begin(), layers_with_tokens.end());
   info.n_layers = info.moe_layers.back() + 1;
@@ -151,45 +155,39 @@ bool ExpertCounts::build(RunInfo info, const ImportOptions& options, AccountRow 
   for (const auto& [step, layers] : steps_)
     for (const auto& [layer, counts] : layers) entries += counts.size();
   check_run_size(info, steps_.size(), entries, fmt::format("Its highest layer is {}", info.moe_layers.back()));
-  ImportOptions of_run = options;
-  of_run.routed = {.experts = options.routed.experts};  // layers without a token are no MoE layers
-  ImportedRun run(std::move(info), of_run);
+  run.stated.info = std::move(info);
   std::int64_t tokens = 0;
-  for (auto& [step, layers] : steps_) {
-    TelemetryFrame frame;
-    frame.step = step;
-    frame.aux_loss = frame.z_loss = kNoValue;
+  for (const auto& [step, layers] : steps_) {
+    LogRecord record = record_of(step, layers, name);
     std::int64_t slots = 0;
-    for (auto& [layer, counts] : layers) {
-      RouterFrame& router = frame.routers.emplace_back();
-      router.layer = layer;
-      router.tokens_per_expert = std::move(counts);
-      router.tokens_per_expert.resize(experts_);
-      slots = std::max(slots, sum_of(router.tokens_per_expert));
-    }
-    if (run.listed_experts() > run.info().n_experts) slots /= 2;  // the others are sums
-    frame.tokens = tokens += slots / std::max(1, run.info().top_k);
-    run.add(std::move(frame));
-    if (options.progress && run.steps() % kStepsBetweenReports == 0 && !options.progress(0.9)) return false;
+    for (const auto& [layer, counts] : layers) slots = std::max(slots, sum_of(counts));
+    if (stated > 0 && experts_ > stated) slots /= 2;  // the others are sums
+    record.own_frame.emplace().tokens = tokens += slots / std::max(1, top_k_);
+    record.own_frame->aux_loss = record.own_frame->z_loss = kNoValue;
+    run.take(record);
+    if (options_.progress && run.steps() % kStepsBetweenReports == 0 && !options_.progress(0.9)) return false;
   }
-  imported.remarks.push_back(counted(run.steps(), "total", "totals") + " of counts of experts, " + grouped(tokens) +
-                             (run.info().top_k > 0 ? " tokens" : " assignments"));
-  std::ranges::move(remarks, std::back_inserter(imported.remarks));
-  row.values = values_;
-  row.lowest = lowest_;
-  row.highest = highest_;
-  row.first_step = run.history()->steps().first;
-  row.last_step = run.history()->steps().last;
-  ImportAccount account = run.found();
-  if (!has_expert_0_ && std::max(stated_experts_, options.routed.experts) == 0)
-    imported.remarks.push_back(account.experts.question = from_1_text(experts_ - 1));
-  account.rows.push_back(std::move(row));
-  if (imported.runs.empty())
-    imported.account = std::move(account);
-  else
-    imported.account.add(std::move(account));
-  imported.runs.push_back(run.history());
+  run.stated.info = {};  // so that the account says where the numbers come from
+  run.stated.info.n_experts = stated_experts_;
+  remarks.push_back(counted(run.steps(), "total", "totals") + " of counts of experts, " + grouped(tokens) +
+                    (top_k_ > 0 ? " tokens" : " assignments"));
+  std::ranges::move(on_counts, std::back_inserter(remarks));
   return true;
+}
+
+Imported ExpertCounts::build(const std::string& name, Imported so_far) {
+  LogRuns runs = log_of_counts(source_, options_, so_far.bad.unit());
+  runs.context().bad = std::move(so_far.bad);
+  if (!add_to(runs.run(""), info_of_run(source_, options_), name, so_far.remarks)) return {};
+  Imported imported = runs.finish(so_far.lines);
+  imported.remarks.insert(imported.remarks.begin(), so_far.remarks.begin(), so_far.remarks.end());
+  return imported;
+}
+
+LogRuns log_of_counts(const std::string& path, ImportOptions options, const char* unit) {
+  options.routed = {.experts = options.routed.experts};
+  options.only.clear();
+  return LogRuns(path, std::move(options), false, unit);
 }
 
 }  // namespace moescope

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "core/files/little_endian.h"
@@ -11,7 +12,6 @@
 #include "core/files/text/text_escape.h"
 #include "core/logs/dumps/count_names.h"
 #include "core/logs/dumps/expert_counts.h"
-#include "core/logs/routing/routed_tokens.h"
 
 namespace moescope {
 
@@ -157,7 +157,7 @@ Imported import_imatrix(const std::string& path, const ImportOptions& options) {
   }
   if (counts_of_layers.empty())
     file.fail("is an importance matrix without counts of experts: is it one of a dense model, or of an old llama.cpp?");
-  ExpertCounts counts(path);
+  ExpertCounts counts(path, options);
   for (const auto& [layer, values] : counts_of_layers)
     counts.add(0, layer, std::vector<double>(values.begin(), values.end()),
                fmt::format("the importance matrix of layer {}", layer));
@@ -165,9 +165,7 @@ Imported import_imatrix(const std::string& path, const ImportOptions& options) {
   const std::int64_t slots = counts.highest_sum();
   const bool every_token = tokens > 0 && slots > 0 && slots % tokens == 0 && counts.sums_are_multiples_of(tokens);
   if (every_token && slots / tokens <= counts.experts()) counts.set_top_k(to_int(slots / tokens));
-  counts.build(info_of_run(path, options), options,
-               row_of_counts("blk.{layer}.ffn_gate_exps.weight.counts", 1, Certainty::known_program), imported);
-  return imported;
+  return counts.build("blk.{layer}.ffn_gate_exps.weight.counts", std::move(imported));
 }
 
 }  // namespace moescope

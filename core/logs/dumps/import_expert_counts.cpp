@@ -81,10 +81,10 @@ bool are_logits(const TensorFile& file) {
   return std::ranges::any_of(file.tensors(), [&](const TensorView& tensor) { return is_router_logits(tensor, file); });
 }
 
-// The arrays and settings of a JSON text.
+// The arrays of a JSON text, and the numbers that it states.
 struct CountJson {
   std::vector<CountArray> arrays;
-  CountSettings settings;
+  RoutedShape stated;
 };
 
 // Returns the sizes of nested lists that begin with a number; empty for other values.
@@ -162,7 +162,7 @@ void collect_json(const nlohmann::json& value, const std::string& name, CountJso
     const double number = value.get<double>();
     if (!(number >= 1 && number <= kMaxImportedExperts))
       throw std::runtime_error("'" + printable(name) + "' is out of range");
-    (stated == "experts" ? found.settings.experts : found.settings.top_k) = static_cast<int>(number);
+    (stated == "experts" ? found.stated.experts : found.stated.top_k) = static_cast<int>(number);
     return;
   }
   found.arrays.push_back({name, {}, [number = value.get<double>()] { return std::vector<double>{number}; }});
@@ -272,13 +272,13 @@ bool is_statistics_folder(const fs::path& folder) {
 }
 
 // The settings of TensorRT-LLM beside its files.
-CountSettings settings_beside(const fs::path& folder) {
+RoutedShape settings_beside(const fs::path& folder) {
   const fs::path path = folder / kMetaInfo;
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return {};
   CountJson found;
   collect_json(parse_json(read_file(path.string(), kLargestJson, kMetaInfo), path.string()), "", found);
-  return found.settings;
+  return found.stated;
 }
 
 bool are_equal(const TensorFile& a, const TensorFile& b) {
@@ -324,7 +324,7 @@ Imported import_file_of_counts(const std::string& path, const ImportOptions& opt
   if (is_table_name(path)) return runs_of_counts(path, counts_of_table(path, bytes), {}, options);
   const auto counts = counts_of_json(path);
   if (!counts) refuse(path, "has no counts of experts");
-  return runs_of_counts(path, counts->arrays, counts->settings, options);
+  return runs_of_counts(path, counts->arrays, counts->stated, options);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ class RankCounts {
   }
   void read_line(std::string_view line);  // throws Unreadable
   bool empty() const { return counts_.empty(); }
-  void build(const ImportOptions& options, Imported& imported);
+  Imported build(const ImportOptions& options, Imported imported);
 
  private:
   [[noreturn]] void fail(const std::string& reason) const { refuse(path_, reason); }
@@ -181,14 +181,14 @@ std::size_t RankCounts::ranks_of_group(std::size_t ranks, std::size_t local, std
                   path_, ranks, local));
 }
 
-void RankCounts::build(const ImportOptions& options, Imported& imported) {
+Imported RankCounts::build(const ImportOptions& options, Imported imported) {
   std::vector<std::string>& remarks = imported.remarks;
   drop_copies(remarks);
   drop_unfinished(remarks);
   std::map<RoutedLayer, int> numbers;
   for (const auto& [layer, ranks] : counts_) numbers[layer.second];
   number_layers(numbers);
-  ExpertCounts sums(path_);
+  ExpertCounts sums(path_, options);
   std::map<std::size_t, std::size_t> group_sizes;  // by number of ranks
   const std::size_t local = experts_of_rank();
   for (const auto& [layer, ranks] : counts_) {
@@ -211,7 +211,7 @@ void RankCounts::build(const ImportOptions& options, Imported& imported) {
   for (const auto& [layer, number] : numbers)
     if (layer.mtp) remarks.push_back(fmt::format("prediction block {} is shown as layer {}", layer.layer, number));
   for (const std::int64_t step : restarts_) remarks.push_back(fmt::format("continues from step {}", step));
-  sums.build(info_of_run(path_, options), options, row_of_counts("tpe", 1, Certainty::known_program), imported);
+  return sums.build("tpe", std::move(imported));
 }
 
 std::vector<fs::path> rank_files(const std::string& folder) {
@@ -255,8 +255,7 @@ Imported import_rank_counts(const std::string& path, const ImportOptions& option
   const int last_rank = rank_of(files.back());
   if (last_rank + 1 != std::ssize(files))
     refuse(path, fmt::format("has the files of {} ranks up to rank {}; some are missing", files.size(), last_rank));
-  counts.build(options, imported);
-  return imported;
+  return counts.build(options, std::move(imported));
 }
 
 }  // namespace moescope

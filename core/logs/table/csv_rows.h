@@ -15,7 +15,7 @@
 namespace moescope {
 
 // The cells of a row without surrounding blanks, and the line at which the row begins, counted from 1. Rows without a
-// cell are skipped. The cells of a row that is too long are not kept.
+// cell are skipped. The cells of a row that is too long are not kept. If a blank is the delimiter, no cell is empty.
 struct CsvRow {
   std::span<const std::string_view> cells;
   std::int64_t line = 0;

@@ -248,12 +248,7 @@ class TableReader {
   std::size_t rows_of_header_ = 0;  // that were read
   CsvRows csv_;
   std::int64_t unended_ = 0;
-  TakeCsvRow take_ = [this](const CsvRow& row) {
-    if (form_.delimiter != ' ') return take(row);
-    std::vector<std::string_view> cells(row.cells.begin(), row.cells.end());
-    std::erase(cells, "");
-    if (!cells.empty()) take({cells, row.line, row.too_long});
-  };
+  TakeCsvRow take_ = [this](const CsvRow& row) { take(row); };
 };
 
 // Returns the first bytes of the file with its whole header, which is long if it has a name for each expert of each

@@ -225,8 +225,6 @@ CellRows first_rows(std::string_view beginning, char delimiter) {
   const auto take = [&](const CsvRow& row) {
     if (first.size() == kRowsLookedAt || row.too_long || is_table_remark(row.cells)) return;
     first.emplace_back(row.cells.begin(), row.cells.end());
-    if (delimiter == ' ') std::erase(first.back(), "");  // any number of blanks separates cells
-    if (first.back().empty()) first.pop_back();
   };
   try {
     CsvRows rows(delimiter);

@@ -110,7 +110,7 @@ TEST_F(ExpertCountDumps, SglangHasPassesLayersAndExperts) {
   const ImportAccount& account = imported.account;
   ASSERT_EQ(account.rows.size(), 1u);
   EXPECT_EQ(account.rows[0].name, "logical_count");
-  EXPECT_EQ(account.rows[0].certainty, Certainty::known_program);
+  EXPECT_EQ(account.rows[0].certainty, Certainty::known_name);
   EXPECT_EQ(account.rows[0].highest, 5);
   EXPECT_EQ(account.experts.value, "4");
 }
@@ -468,7 +468,7 @@ TEST(CountArrays, HaveTheNumbersOfTheirNamesAndAxes) {
       array("records.0.physical_count", {2, 2}, {1, 2, 3, 4}), array("num_experts", {}, {2})};
   EXPECT_TRUE(is_count_array(arrays[0], "dump.json"));
   EXPECT_FALSE(is_count_array(arrays[3], "dump.json"));
-  const Imported imported = runs_of_counts("dump.json", arrays, {.experts = 2, .top_k = 1}, {});
+  const Imported imported = runs_of_counts("dump.json", arrays, {.top_k = 1, .experts = 2}, {});
   ASSERT_EQ(imported.runs.size(), 1u);
   EXPECT_EQ(imported.runs[0]->info().top_k, 1);
   EXPECT_EQ(find_router(imported.runs[0]->frame_at(0).get(), 1)->tokens_per_expert, (Counts{3, 4}));
