@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cctype>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -130,7 +131,9 @@ std::string name_of_reference(const LessonFigure& figure, const LessonFigure& re
     if (tensor->format.axis != other->format.axis) return "with blocks along rows";
     if (tensor->format.format.block != other->format.format.block)
       return fmt::format("with blocks of {}", other->format.format.block);
-    return std::string("with ") + scale_rule_name(other->format.format.rule);
+    std::string rule = scale_rule_name(other->format.format.rule);
+    std::ranges::transform(rule, rule.begin(), [](unsigned char c) { return std::toupper(c); });
+    return "under " + rule;
   }
   const auto* a = std::get_if<RunFigure>(&figure.source);
   const auto* b = std::get_if<RunFigure>(&reference.source);
@@ -281,13 +284,8 @@ std::string LessonReader::fill_in(const std::string& text,
   return filled;
 }
 
-namespace {
-
-constexpr int kPatch = 32;
-
-}  // namespace
-
 std::vector<float> make_tensor(const LessonTensor& tensor) {
+  constexpr int kPatch = 32;
   const RandomStream values(tensor.seed, "lesson " + tensor.name);
   const RandomStream spreads(tensor.seed, "lesson spread " + tensor.name);
   const RandomStream patches(tensor.seed, "lesson patches " + tensor.name);
