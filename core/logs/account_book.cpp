@@ -288,8 +288,9 @@ void AccountBook::ask(const Name& name, const char* means, std::string question)
 // Looks whether the values of a name without a rule are loads: over the experts of a layer they add up to 1, their
 // number (loads divided by the fair share), or are whole numbers of one sum. A guess, which the user must confirm.
 void AccountBook::judge_shape(const NameCounts& counts, AccountRow& row) {
-  if (counts.sums_.empty() || counts.lowest_ == counts.highest_ || !speaks_of_experts(counts.pattern_)) return;
   const auto has = [&](std::string_view place) { return counts.pattern_.find(place) != std::string::npos; };
+  const bool may_be_loads = speaks_of_experts(counts.pattern_) || (counts.is_list_ && has(kLayerPlace));
+  if (counts.sums_.empty() || counts.lowest_ == counts.highest_ || !may_be_loads) return;
   if (!counts.is_list_ && has(kLayerPlace) && !has(kExpertPlace) && !has(kNumberPlace)) return;  // one value per layer
   const NameCounts::Sum& first = counts.sums_.begin()->second;
   const double experts = first.values;

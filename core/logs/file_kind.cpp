@@ -424,6 +424,7 @@ FileKind file_kind(const std::string& path, const ImportOptions& options) {
   const TagMap tags = TagMap::of_log(options, path);
   if (table_form(is_named_csv(path) ? beginning_of(path, kLongHeader) : read, is_named_csv(path), tags))
     return FileKind::load_table;
+  if (is_named_csv(path) && table_form(turned_table(path), true, tags)) return FileKind::load_table;
   if (begins_with_json_line(path, bytes)) return FileKind::training_log;
   if (suffix == ".json" && is_expert_counts(path, bytes)) return FileKind::expert_counts;
   if (holds_text_log(path, tags)) return FileKind::text_log;

@@ -379,10 +379,15 @@ bool ImportedRun::join(TelemetryFrame more, bool is_part) {
   TelemetryFrame whole;
   if (is_there) {
     whole = **found;
+    std::set<int> of_shares;  // layers whose loads have no padding
+    for (const RouterFrame& router : whole.routers)
+      if (!router.tokens_per_expert.empty() && is_missing(router.padding_fraction)) of_shares.insert(router.layer);
     join_frames(whole, std::move(more), is_part);
-    for (RouterFrame& router : whole.routers)
+    for (RouterFrame& router : whole.routers) {
       if (const auto window = windows_.find(router.layer); is_part && window != windows_.end())
         fill_derived_figures(router, window->second);
+      if (of_shares.contains(router.layer)) router.padding_fraction = kNoValue;
+    }
   } else {
     whole = completed(std::move(more));
     kept_steps_.insert(std::ranges::lower_bound(kept_steps_, whole.step), whole.step);

@@ -213,7 +213,8 @@ bool is_of_row(std::string_view name) {
 // says that it counts experts; or with a header of experts, beside which there may be a column of layers, and columns
 // and a last row of sums. Two and four columns without a header are tables of layers and experts (table_form.h). Empty:
 // it is another table.
-std::vector<CountArray> counts_of_table(const std::string& path, std::string_view beginning) {
+std::vector<CountArray> counts_of_table(const std::string& path, std::string_view beginning,
+                                        const std::string& turned = {}) {
   beginning = without_byte_order_mark(beginning);
   const std::vector<std::string_view> first = cells_of(beginning.substr(0, beginning.find('\n')));
   if (first.size() < 2) return {};
@@ -222,7 +223,10 @@ std::vector<CountArray> counts_of_table(const std::string& path, std::string_vie
   const bool is_matrix = first.size() != 2 && first.size() != 4 && is_count_array(unnamed, path);
   Columns experts{0, is_matrix ? first.size() : 0};
   if (has_header) experts = expert_columns(first);
-  if (experts.end == 0) return {};
+  if (experts.end == 0) {
+    const std::string by_column = has_header && turned.empty() ? turned_table(path) : std::string();
+    return by_column.empty() ? std::vector<CountArray>() : counts_of_table(path, by_column, by_column);
+  }
   std::size_t layer_column = first.size();
   std::map<std::size_t, std::vector<double>> of_rows;  // columns of what the counts of a row give
   for (std::size_t column = 0; column < first.size(); ++column) {
@@ -235,7 +239,7 @@ std::vector<CountArray> counts_of_table(const std::string& path, std::string_vie
       return {};
   }
   const bool has_layers = layer_column < first.size();
-  const std::string text = read_file(path, kLargestJson, "table of counts");
+  const std::string text = turned.empty() ? read_file(path, kLargestJson, "table of counts") : turned;
   std::string_view unread = text;
   if (has_header) take_until(unread, '\n');
   std::vector<CountArray> rows;

@@ -212,12 +212,17 @@ void JsonRecords::add(std::string_view name, JsonValue value, int depth, LogReco
     added.is_text = true;
     if (const auto number = may_have_decimal_comma(text) ? std::nullopt : printed_number(text))
       added.numbers = {*number};
+    else if (text.starts_with('['))
+      set_value(added.text, added);
   } else if (double number = 0; value.get(number) == simdjson::SUCCESS) {
     added.numbers = {number};
     if (std::abs(number) >= kExactBelow && (value.is_int64() || value.is_uint64()))
       added.text = record.keep(simdjson::minify(value));
   } else if (!value.is_null()) {
     added.text = record.keep(simdjson::minify(value));
+    const TagMatch* const match = value.is_object() ? runs_->find(name) : nullptr;
+    if (match && moescope::is_list(*match))
+      added.problem = "its keys do not say what is the layer and the expert, as \"L0E3\" does";
   }
 }
 
@@ -230,13 +235,20 @@ bool JsonRecords::add_by_expert(std::string_view name, simdjson::dom::object obj
     NamedValue& load = record.add(name);
     load.leaves_out_zeros = true;
     double number = 0;
-    const std::string_view expert = number_of_key(key, Counted::expert);
+    // "L0E3" and "layer_0.3" are in a layer.
+    const std::size_t begin = key.find_first_of("0123456789"),
+                      end = std::min(key.find_first_not_of("0123456789", begin), key.size());
+    const std::string_view layer =
+        begin > 0 && end < key.size() ? number_of_key(key.substr(0, end), Counted::layer) : "";
+    const std::string_view expert =
+        number_of_key(layer.empty() ? key : trimmed(key.substr(end), "._-/: "), Counted::expert);
     if (expert.empty() || value.get(number) != simdjson::SUCCESS) {
       record.values.resize(before);
       return false;
     }
     load.numbers = {number};
     std::from_chars(expert.data(), expert.data() + expert.size(), load.expert);
+    std::from_chars(layer.data(), layer.data() + layer.size(), load.layer);
   }
   return true;
 }

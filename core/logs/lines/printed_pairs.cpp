@@ -64,7 +64,8 @@ void add_pairs(std::string_view part, std::vector<PrintedPair>& pairs) {
   if (const std::size_t length = number_length(part), unit = part.find_first_not_of(' ', length);
       length > 0 && unit < part.size() && is_throughput(part.substr(unit)))
     return add("tokens/s", part.substr(0, length));
-  const bool has_sign = part.find_first_of(":=") != std::string_view::npos;
+  // The sign at the end of "loss 2.5 load=" is that of a list.
+  const bool has_sign = trimmed(part, " \t:=").find_first_of(":=") != std::string_view::npos;
   std::size_t begin = 0;
   for (std::size_t at = part.find_first_of(has_sign ? ":=" : " ");
        at != std::string_view::npos && pairs.size() < kMaxPairs;
@@ -91,10 +92,18 @@ std::size_t list_end(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     depth += (text[i] == '[') - (text[i] == ']');
     if (depth > kDeepestList) return 0;
-    if (std::string_view("[]0123456789.,+-eE \t").find(text[i]) == std::string_view::npos) return 0;
+    if (std::string_view("[]0123456789.,+-eEkKM% \t").find(text[i]) == std::string_view::npos) return 0;
     if (depth == 0) return i + 1;
   }
   return 0;
+}
+
+// Sets the numbers of a list, "[12, 14]" or "12 14 9".
+void set_list(std::string_view text, NamedValue& value) {
+  set_value(text, value);
+  value.in_percent = value.is_list && text.find('%') != text.npos;
+  if (!value.is_list && text.find("...") != text.npos)
+    value.problem = "the program printed only some of its entries (torch.set_printoptions, numpy.set_printoptions)";
 }
 
 // Returns the name at the end of a text "loss: 2.5 | load: " before a list; empty if there is none.
@@ -102,6 +111,7 @@ std::string name_before(std::string_view text) {
   std::string_view name = trimmed(text, " \t:=");
   const std::size_t last = name.find_last_of("|;,\t");
   name.remove_prefix(last == std::string_view::npos ? 0 : last + 1);
+  if (name.starts_with(']')) name.remove_prefix(1);
   // A value before it ends its own name: "loss 2.5 load" is "load".
   for (std::size_t blank = name.find(' '); blank != std::string_view::npos; blank = name.find(' ', blank + 1)) {
     const std::size_t value = name.substr(0, blank).find_last_of(" :=") + 1;
@@ -128,10 +138,13 @@ std::size_t take_numbered(std::string_view text, NamedValue& value) {
     const bool is_of_expert =
         !name.empty() && name.find_first_of(":=") == name.npos && counted_by(spelled_alike(name)) == Counted::expert;
     if (index == 0 && number == "1" && is_of_expert) index = 1;  // experts that are numbered from 1
-    if (number != std::to_string(index) || (word.ends_with(' ') && is_letter(word.front()) && !is_of_expert)) break;
+    if (std::size_t read = 0; !read_number(number, read) || read != index ||
+                              (word.ends_with(' ') && is_letter(word.front()) && !is_of_expert))
+      break;
     if (!name.empty() && !is_of_expert) break;
     const std::size_t sign = digit + number.size(), begin = text.find_first_not_of("])=: ", sign);
-    if (begin == text.npos || text.substr(sign, begin - sign).find_first_not_of(' ') == text.npos) break;
+    if (begin == text.npos || (!is_of_expert && text.substr(sign, begin - sign).find_first_not_of(' ') == text.npos))
+      break;
     const std::string_view token = text.substr(begin, text.find_first_of(" \t,|;)]", begin) - begin);
     const std::optional<double> entry = printed_number(token);
     if (!entry) break;
@@ -139,7 +152,9 @@ std::size_t take_numbered(std::string_view text, NamedValue& value) {
     value.in_percent = token.ends_with('%');
     end = begin + token.size();
     at = std::min(text.find_first_not_of(" \t,|;)", end), text.size());
-    const std::size_t next = name.empty() ? text.npos : text.find(std::string(word) + std::to_string(index + 1), end);
+    const std::string_view zero = number.size() > 1 && index < 9 ? "0" : "";  // "E01"
+    const std::string next_label = std::string(word).append(zero) + std::to_string(index + 1);
+    const std::size_t next = name.empty() ? text.npos : text.find(next_label, end);
     if (next < end + kLongestUnit) at = next;
   }
   value.is_list = value.numbers.size() > 2;
@@ -169,7 +184,7 @@ std::string take_lists(std::string_view text, std::vector<PrintedPair>& pairs) {
     }
     if (const std::string list = i > 0 && text[i - 1] == '=' ? quoted_list(text.substr(i)) : ""; !list.empty()) {
       NamedValue value;
-      set_value(list, value);
+      set_list(list, value);
       pairs.push_back({name_before(outside), list, std::move(value), {}});
       i += list.size() - 1;
       outside += kBetweenParts;
@@ -191,8 +206,8 @@ std::string take_lists(std::string_view text, std::vector<PrintedPair>& pairs) {
       i += size - 1;
       continue;
     }
-    if (numbered == 0 && size > 0 && list.find_first_of(", ") != std::string_view::npos) set_value(list, value);
-    if (!value.is_list || pairs.size() == kMaxPairs) {
+    if (numbered == 0 && size > 0 && list.find_first_of(", ") != std::string_view::npos) set_list(list, value);
+    if ((!value.is_list && value.problem.empty()) || pairs.size() == kMaxPairs) {
       outside += text[i];
       continue;
     }
@@ -240,7 +255,7 @@ bool ends_in_list(std::string_view line) {
 
 std::vector<PrintedPair> pairs_of(std::string_view unread) {
   std::vector<PrintedPair> pairs;
-  const bool is_row = unread.starts_with('|');  // of a table "| loss | 7.10 |"
+  const bool is_row = unread.starts_with('|') || std::ranges::count(unread, '|') == 1;  // "| loss | 7.10 |"
   std::vector<std::string> parts = parts_of(take_lists(unread, pairs));
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::string_view name = trimmed(parts[i], kBlank);
@@ -260,19 +275,32 @@ std::vector<PrintedPair> pairs_of(std::string_view unread) {
   return pairs;
 }
 
-std::vector<PrintedPair> pairs_of_layer(std::string_view whole_line) {
-  constexpr std::array<std::string_view, 5> kWords = {"layer ", "layer_", "block ", "block_", "moe layer "};
-  const std::string_view line = whole_line.substr(whole_line.starts_with('[') ? 1 : 0);
-  const std::string beginning = in_lower_case(line.substr(0, kWords.back().size()));
-  const auto word = std::ranges::find_if(kWords, [&](std::string_view text) { return beginning.starts_with(text); });
-  const std::string_view digits = word == kWords.end() ? std::string_view() : digits_at(line.substr(word->size()));
-  const std::string_view behind = digits.empty() ? std::string_view() : line.substr(word->size() + digits.size());
-  const std::string_view unread = trimmed(behind, " \t");
-  if (unread.empty() || std::string_view(":|-,]").find(unread.front()) == std::string_view::npos)
-    return pairs_of(whole_line);
-  std::vector<PrintedPair> pairs = pairs_of(trimmed(unread.substr(1), " \t:|-,"));
+std::size_t layer_length(std::string_view line) {
+  constexpr std::size_t kLongestLayer = 12;  // "decoder layer 3"
+  const std::size_t digits = line.substr(0, kLongestLayer).find_first_of("0123456789");
+  if (digits == line.npos) return 0;
+  const std::string word = spelled_alike(line.substr(0, digits).substr(line.starts_with('[') ? 1 : 0));
+  if (counted_by(std::string_view(word).substr(word.rfind('_') + 1)) != Counted::layer) return 0;
+  return digits + digits_at(line.substr(digits)).size();
+}
+
+std::vector<PrintedPair> pairs_of_layer(std::string_view line) {
+  const std::size_t length = layer_length(line);
+  std::string_view unread = trimmed(line.substr(length), " \t");
+  const bool has_sign = !unread.empty() && std::string_view(":|-,]").find(unread.front()) != unread.npos;
+  if (has_sign) unread = trimmed(unread.substr(1), " \t:|-,");
+  // Numbers without brackets: "Layer 3: 12 14 9", "load: 12 14 9".
+  const std::size_t sign = unread.find(':');
+  PrintedPair bare{"unnamed list 1", std::string(trimmed(unread.substr(sign == unread.npos ? 0 : sign + 1))), {}, {}};
+  if (!bare.number.starts_with('[')) set_list(bare.number, bare.list);
+  if (sign != unread.npos) bare.name = unread.substr(0, sign);
+  const bool is_bare = bare.list.is_list && (length > 0 || sign != unread.npos);
+  if (!is_bare && (length == 0 || !has_sign)) return pairs_of(line);
+  std::vector<PrintedPair> pairs = is_bare ? std::vector{bare} : pairs_of(unread);
   for (PrintedPair& pair : pairs)
-    pair.name = "layer " + std::string(digits) + (pair.name.starts_with("unnamed list") ? "" : ' ' + pair.name);
+    if (length > 0)
+      pair.name = "layer " + std::string(digits_at(line.substr(line.find_first_of("0123456789")))) +
+                  (pair.name.starts_with("unnamed list") ? "" : ' ' + pair.name);
   return pairs;
 }
 

@@ -31,6 +31,8 @@ inline std::string_view digits_at(std::string_view text) {
 // Returns the end of the bracket with which the text begins, behind its counterpart; 0 if there is none.
 std::size_t bracket_end(std::string_view text);
 std::vector<PrintedPair> pairs_of(std::string_view line);
+// Length of the layer with which a line begins, "Layer 3", "[block 3" or "L3"; 0: it begins with none.
+std::size_t layer_length(std::string_view line);
 // The names in "layer 3: max_vio 0.2" and "[block 3] load [12, 14]" begin with the layer.
 std::vector<PrintedPair> pairs_of_layer(std::string_view line);
 

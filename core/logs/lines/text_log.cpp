@@ -12,6 +12,7 @@
 #include "core/files/unreadable.h"
 #include "core/logs/lines/printed_number.h"
 #include "core/logs/lines/printed_pairs.h"
+#include "core/logs/table/table_cells.h"
 
 namespace moescope {
 
@@ -278,7 +279,7 @@ std::optional<StepPlace> find_step(std::string_view line) {
       if (word_end == at) continue;
       const bool is_plural = at == 0 && word == "step" && line.substr(word_end).starts_with("s:");
       std::size_t digits = line.find_first_not_of(" \t", word_end + (is_plural ? 1 : 0));
-      if (digits != std::string_view::npos && (line[digits] == ':' || line[digits] == '='))
+      if (digits != std::string_view::npos && std::string_view(":=|").find(line[digits]) != line.npos)
         digits = line.find_first_not_of(" \t[", digits + 1);
       if (digits == std::string_view::npos || digits == word_end) continue;
       const std::string_view number = whole_number_at(line.substr(digits));
@@ -335,14 +336,22 @@ bool ends_in_name(std::string_view line) {
   return line.ends_with(':') || (line.ends_with('=') && line.size() > 1 && is_letter(line[line.size() - 2]));
 }
 
+// True for a row of numbers that blanks separate.
+bool are_numbers(std::string_view line) {
+  NamedValue value;
+  if (line.find_first_not_of("0123456789.%eE+- \t\r") == line.npos) set_value(trimmed(line), value);
+  return value.is_list && value.rows.empty();
+}
+
 // True for "Expert 3: 12.5 %", of which the lines of the other experts follow.
 bool begins_with_expert(std::string_view line) {
   constexpr std::size_t kLongestWord = 8;
   const std::size_t digits = std::min(line.find_first_of("0123456789"), line.size());
   const std::string_view word = trimmed(line.substr(0, digits), " _[#"),
                          sign = line.substr(digits).substr(digits_at(line.substr(digits)).size());
-  return digits < line.size() && word.size() > 1 && word.size() < kLongestWord &&
-         counted_by(in_lower_case(word)) == Counted::expert && sign.find_first_of(":=|") < 3;
+  const bool has_bar = !sign.empty() && is_like_number(trimmed(without_colours(sign)));  // "E03 \u2588\u2588\u2588 12"
+  return digits < line.size() && word.size() < kLongestWord && counted_by(in_lower_case(word)) == Counted::expert &&
+         (has_bar || (word.size() > 1 && sign.find_first_of(":=|") < 3));
 }
 
 }  // namespace
@@ -385,6 +394,8 @@ const TagRule* TextLogReader::add_pair(const PrintedPair& pair, LogRecord& recor
   if (pair.list.is_list && rule && rule->step == &TelemetryFrame::lr) {
     value.numbers = {pair.list.numbers.front()};  // of the rates of all groups, reads the first
     if (pair.number.find_first_of(".e ") == std::string::npos) value.problem = "its comma may be a decimal point";
+  } else if (!pair.list.problem.empty()) {
+    value.problem = pair.list.problem;
   } else if (pair.list.is_list) {
     value = pair.list;
     value.name = name;
@@ -550,9 +561,9 @@ bool TextLogReader::read_value_of_step(std::string_view piece, bool is_indented,
     has_figures = has_figures || (rule && is_shown(rule->means));
     if (below_ == Below::loads && !is_of_expert) record.values.resize(before);
   }
-  const bool is_read = below_ == Below::loads
-                           ? has_loads
-                           : has_figures || (below_ == Below::any && is_indented && record.values.size() > 1);
+  const bool is_read = below_ == Below::loads ? has_loads
+                                              : has_loads || has_figures ||
+                                                    (below_ == Below::any && is_indented && record.values.size() > 1);
   // A line without a rank is of the rank of the line with the step.
   if (!is_read || (!rank.empty() && !is_wanted_rank(rank, false))) return false;
   has_values_below_ = true;
@@ -575,11 +586,12 @@ bool TextLogReader::read_piece(std::string_view piece, const Takers& take) {
   if (open_step_.empty() || piece.empty()) return false;
   // "  train loss      2.5" below a line with nothing but the step.
   const bool has_columns = is_bare_ && has(piece, "  ") && piece.find_first_of("0123456789") != std::string_view::npos;
-  const bool has_pairs = has_columns || piece.find_first_of("=:[|") != std::string_view::npos;
+  const bool is_of_layer = layer_length(trimmed(piece, kBlank)) > 0;
+  const bool has_pairs = has_columns || is_of_layer || piece.find_first_of("=:[|") != std::string_view::npos;
   const bool is_indented = std::string_view(" \t-*|").find(piece.front()) != std::string_view::npos;
   const bool may_be_loads =
-      has(piece, "[") || has(piece, "0:") || has(piece, "0=") || has(piece, " 1:") || has(piece, "1=");
-  if (has_pairs && (below_ == Below::loads ? may_be_loads : is_indented || is_bare_))
+      is_of_layer || has(piece, "[") || has(piece, "0:") || has(piece, "0=") || has(piece, " 1:") || has(piece, "1=");
+  if (has_pairs && (below_ == Below::loads ? may_be_loads : is_indented || is_bare_ || is_of_layer))
     return read_value_of_step(piece, is_indented, take);
   const bool is_end = below_ != Below::loads && has_values_below_ && !is_indented;
   const bool is_of_other_text = has(piece, "val") || has(piece, "Val") || has(piece, "test") || has(piece, "Test");
@@ -610,13 +622,25 @@ bool TextLogReader::wraps_text(std::string_view line) const {
 
 // Joins the lines of a printed list that goes on in the next line.
 bool TextLogReader::read(std::string_view line, const Takers& take) {
+  // Rows of numbers below a name are those of a list of lists.
+  const bool may_go_on = !list_.empty() && list_.size() + line.size() < kLongestPiece;
+  if (may_go_on && (is_matrix_ || (!open_step_.empty() && ends_in_name(list_))) && are_numbers(line)) {
+    list_ += (std::exchange(is_matrix_, true) ? " [" : "[[") + std::string(trimmed(line)) + ']';
+    return false;
+  }
+  const bool ends_matrix = std::exchange(is_matrix_, false);
+  if (ends_matrix) list_ += ']';
   const std::size_t first = std::min(line.find_first_not_of(kBlank), line.size());
-  const bool is_list_below = std::string_view("[]-.0123456789").find(line.substr(first, 1)) != std::string_view::npos;
-  bool is_below = is_list_below && (!ends_in_name(list_) || line.substr(first).starts_with('['));
+  const std::string_view text = line.substr(first);
+  // "[step 20]" and "[12:05:00]" begin no list.
+  const bool begins_list = text.starts_with('[') && text.find_first_not_of("[]0123456789.,+-eE \t\r") >= text.find(']');
+  bool is_below = ends_in_name(list_) ? begins_list
+                                      : ends_in_list(list_) && first < line.size() &&
+                                            std::string_view("[]-.0123456789").find(text[0]) != text.npos;
   if (ends_in_dict(list_)) is_below = first > 0 || line.starts_with('}');
   const bool is_of_expert = !open_step_.empty() && begins_with_expert(line.substr(first));
   is_below = is_below || (is_of_expert && (is_of_expert_ || list_.ends_with(':')));
-  const bool goes_on = !list_.empty() && first < line.size() && list_.size() + line.size() < kLongestPiece && is_below;
+  const bool goes_on = may_go_on && !ends_matrix && first < line.size() && is_below;
   const std::string before = std::exchange(list_, {});
   const bool found = !before.empty() && !goes_on && read_line(before, take);
   const std::string joined = goes_on ? before + ' ' + std::string(line) : std::string();

@@ -71,6 +71,7 @@ class TextLogReader {
   std::int64_t epoch_ = -1, epochs_between_ = 1;  // the last epoch that is a step, and its distance from the one before
   std::vector<double> epochs_;                    // epochs of the numbered dicts
   std::string list_;                              // lines of a list that goes on in the next one
+  bool is_matrix_ = false;                        // the list is one of lists, with a line of numbers for each
   bool is_of_expert_ = false;                     // the list ends with a line of an expert
   std::string open_step_;  // step of the last line with one, to which values of the next lines belong; else empty
   bool has_values_below_ = false;  // such a line was read

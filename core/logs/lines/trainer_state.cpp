@@ -29,6 +29,10 @@ bool names_a_step(std::string_view written) {
 
 namespace {
 
+JsonFields fields_or_none(JsonValue value) {
+  return value.is_object() ? fields_of(value, "") : JsonFields(std::vector<JsonFields::Field>());
+}
+
 constexpr int kDeepestColumns = 4;
 constexpr std::string_view kDigitsOfKeys = "0123456789";
 
@@ -63,6 +67,7 @@ std::optional<int> place_of_step(std::string_view name) {
 //   {"step": {"0": 1, "1": 2}, "loss": {"0": 8.1, "1": 7.9}}       pandas' DataFrame.to_json()
 //   {"train.loss": {"steps": [1, 2], "values": [8.1, 7.9]}}        Sacred; ClearML has "x" and "y"
 //   {"columns": ["step", "loss"], "data": [[1, 8.1], [2, 7.9]]}   the same with orient="split"
+//   {"metrics": {"loss": [{"step": 1, "value": 8.1}]}}             a list of steps and values by name
 //   {"100": {"loss": 8.1}, "200": {"loss": 7.9}}                   an object by step
 //   {"loss": [8.1, 7.9], "val_loss": [8.2, 8.0]}                   Keras: the steps are epochs, counted from 1
 class JsonColumns {
@@ -80,9 +85,11 @@ class JsonColumns {
  private:
   void add(const std::string& path, const JsonFields& object, int depth);
   bool add_table(const JsonFields& object);
+  bool add_points(const std::string& name, JsonList list);
   bool add_columns(const std::string& path, const JsonFields& object);
   bool add_by_step(const JsonFields& object);
   void add_epochs(const JsonFields& object);
+  void sort();
 
   bool is_by_step_ = false;
   std::vector<Row> rows_;
@@ -98,11 +105,36 @@ JsonColumns::JsonColumns(const JsonFields& object) {
 void JsonColumns::add(const std::string& path, const JsonFields& object, int depth) {
   if (add_table(object) || add_columns(path, object) || add_by_step(object) || depth == kDeepestColumns) return;
   for (const JsonFields::Field& field : object) {
-    if (!field.value.is_object()) continue;
     const bool is_repeated = path == field.key || path.ends_with('/' + std::string(field.key));
-    add(path.empty() || is_repeated ? std::string(field.key) : path + '/' + std::string(field.key),
-        fields_of(field.value, ""), depth + 1);
+    const std::string name =
+        path.empty() || is_repeated || path == "metrics" ? std::string(field.key) : path + '/' + std::string(field.key);
+    JsonList list;
+    if (field.value.is_object()) add(name, fields_of(field.value, ""), depth + 1);
+    if (field.value.get(list) != simdjson::SUCCESS || add_points(name, list)) continue;
+    for (const JsonValue entry : list) {  // [{"name": "loss", "steps": [1, 2], "values": [8.1, 7.9]}]
+      const JsonFields series = fields_or_none(entry);
+      if (const JsonValue* series_name = member(series, {"name", "tag", "metric"});
+          series_name && series_name->is_string())
+        add_columns(to_text(*series_name, "name"), series);
+    }
   }
+}
+
+// Adds a list of objects with a step and a value. Returns false if it is none.
+bool JsonColumns::add_points(const std::string& name, JsonList list) {
+  for (const JsonValue entry : list) {
+    const JsonFields point = fields_or_none(entry);
+    const JsonValue* const value = member(point, {"value", "y"});
+    const auto step =
+        std::ranges::find_if(point, [](const auto& field) { return place_of_step(field.key).has_value(); });
+    if (!value || step == point.end()) return false;
+    const std::int64_t number = to_count(step->value, "step", kLastStep);
+    const auto [row, is_new] = row_of_step_.try_emplace(number, rows_.size());
+    if (is_new) rows_.push_back({number, {}});
+    rows_[row->second].values.push_back({names_.emplace_back(name), *value});
+  }
+  sort();
+  return list.size() > 0;
 }
 
 // Adds the rows of {"columns": ["step", "loss"], "data": [[1, 8.1], [2, 7.9]]}. Returns false if it is none.
@@ -161,9 +193,13 @@ bool JsonColumns::add_columns(const std::string& path, const JsonFields& object)
   };
   add_fields(add_fields, path, object, 0);
   if (is_only) return true;
+  sort();
+  return true;
+}
+
+void JsonColumns::sort() {
   std::ranges::stable_sort(rows_, {}, [](const Row& row) { return row.step; });
   for (std::size_t i = 0; i < rows_.size(); ++i) row_of_step_[rows_[i].step.value_or(0)] = i;
-  return true;
 }
 
 // Adds the values of lists of one length, of which one is a loss, as those of the epochs 1, 2, ...
@@ -215,11 +251,19 @@ bool is_step_field(const JsonFields::Field& field) {
   return field.value.is_number() && names_a_step('"' + std::string(field.key) + "\":");
 }
 
+// True for an object with the values of a step.
+bool are_steps(JsonValue first) {
+  const std::string json = in_lower_case(simdjson::minify(first));
+  const auto has = [&](const char* name) { return json.find(name) != json.npos; };
+  return names_a_step(json) && (has("loss\"") || has("tokens_per_expert\""));
+}
+
 // Returns the list of the steps: log_history, or the first list of objects; nullopt if there is none.
 std::optional<JsonList> steps_of_state(const JsonFields& state) {
   if (const JsonValue* history = member(state, {"log_history"})) return list_of(*history, "log_history", 0, "");
   for (const JsonFields::Field& field : state)
-    if (JsonList list; field.value.get(list) == simdjson::SUCCESS && list.size() > 0 && (*list.begin()).is_object())
+    if (JsonList list; field.value.get(list) == simdjson::SUCCESS && list.size() > 0 && (*list.begin()).is_object() &&
+                       are_steps(*list.begin()))
       return list;
   return std::nullopt;
 }
@@ -265,9 +309,7 @@ JsonHistory json_history(std::string_view bytes) {
   try {
     state = parsed_state(bytes, parser);
     const auto steps = steps_of_state(*state);
-    const std::string first = in_lower_case(steps && steps->size() > 0 ? simdjson::minify(*steps->begin()) : "");
-    const bool are_steps = names_a_step(first) && (has(first, "loss\"") || has(first, "tokens_per_expert\""));
-    if (are_steps)  // else a list of a step, if the object has one
+    if (steps && steps->size() > 0 && are_steps(*steps->begin()))  // else a list of a step, if the object has one
       return std::ranges::any_of(*state, is_step_field) ? JsonHistory::none : JsonHistory::steps;
   } catch (const Unreadable&) {
     return JsonHistory::none;

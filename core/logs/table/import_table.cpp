@@ -307,6 +307,8 @@ Imported import_table(const std::string& path, const ImportOptions& options) {
   std::optional<TableForm> form = table_form(beginning, true, tags);
   const bool begins_with_row = !form || !form->has_header;
   if (begins_with_row && !options.table_header.empty()) form = table_form(options.table_header, true, tags);
+  const std::string turned = form ? std::string() : turned_table(path);
+  if (!turned.empty()) form = table_form(turned, true, tags);
   if (!form)
     refuse(path,
            "is not a table of a run: expected the columns step, layer, expert and count; layer and "
@@ -314,7 +316,8 @@ Imported import_table(const std::string& path, const ImportOptions& options) {
   LogRuns runs(path, options, false, "line");
   TableReader reader(runs, std::move(*form));
   try {
-    if (!read_table(file, std::move(beginning), reader, options)) return {};
+    if (turned.empty() && !read_table(file, std::move(beginning), reader, options)) return {};
+    reader.add(turned);
   } catch (const Unreadable& unreadable) {
     refuse(path, unreadable.what());
   }

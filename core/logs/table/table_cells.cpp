@@ -36,7 +36,9 @@ bool is_grouped(std::string_view cell) {
 bool read_bare_list(std::string_view cell, NamedValue& value) {
   const char between = cell.find(';') == cell.npos ? ' ' : ';';
   while (!cell.empty()) {
-    const std::optional<double> number = plain_number(trimmed(take_until(cell, between)));
+    const std::string_view token = trimmed(take_until(cell, between));
+    if (token.empty() && between == ' ') continue;  // columns
+    const std::optional<double> number = plain_number(token);
     if (!number) return false;
     value.numbers.push_back(*number);
   }

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "core/files/input_file.h"
 #include "core/files/text/text_encoding.h"
 #include "core/files/text/words.h"
 #include "core/files/unreadable.h"
@@ -20,6 +21,7 @@ namespace moescope {
 namespace {
 
 constexpr std::string_view kDelimiters = ",;\t| ";
+constexpr std::size_t kLargestTurned = std::size_t{16} << 20;
 constexpr std::size_t kRowsLookedAt = 20, kMaxHeaderRows = 4;
 constexpr std::array<std::string_view, 7> kRunNames = {"run",   "run_name", "run_id",    "run_uuid",
                                                        "trial", "seed",     "experiment"};
@@ -48,6 +50,12 @@ int column_that_means(const TagMap& tags, TagMeaning means, const std::vector<st
     place = match->rule->place;
   }
   return best;
+}
+
+// Returns the last word of a name: "layer" of "moe layer ".
+std::string last_word(std::string_view name) {
+  const std::string spelled = spelled_alike(name);
+  return spelled.substr(spelled.rfind('_') + 1);
 }
 
 bool is_step_name(const TagMap& tags, const std::string& name) {
@@ -220,10 +228,10 @@ std::optional<TableForm> form_of_numbers(std::size_t cells) {
   return form;
 }
 
-CellRows first_rows(std::string_view beginning, char delimiter) {
+CellRows first_rows(std::string_view beginning, char delimiter, std::size_t most_rows = kRowsLookedAt) {
   CellRows first;
   const auto take = [&](const CsvRow& row) {
-    if (first.size() == kRowsLookedAt || row.too_long || is_table_remark(row.cells)) return;
+    if (first.size() == most_rows || row.too_long || is_table_remark(row.cells)) return;
     first.emplace_back(row.cells.begin(), row.cells.end());
   };
   try {
@@ -295,12 +303,65 @@ std::size_t join_header_rows(CellRows& rows) {
   return size;
 }
 
+// Returns what the columns behind the first are, by the word before their numbers: steps for "name,step_10,step_20",
+// other for "name,10,20"; nullopt if they have other names, or do not rise.
+std::optional<Counted> counted_by_columns(std::span<const std::string> header) {
+  std::optional<Counted> counted;
+  std::int64_t before = -1, number = 0;
+  for (const std::string& name : header.subspan(1)) {
+    const std::size_t digits = name.find_last_not_of("0123456789") + 1;
+    const std::string word = last_word(name.substr(0, digits));
+    if (!read_number(std::string_view(name).substr(digits), number) || number <= std::exchange(before, number) ||
+        (counted_by(word) == Counted::other && !word.empty()) || counted.value_or(counted_by(word)) != counted_by(word))
+      return std::nullopt;
+    counted = counted_by(word);
+  }
+  return counted;
+}
+
 // Returns the number of columns that define a table of loads.
 int known_columns(const TableForm& form) {
   return (form.step >= 0) + (form.layer >= 0) + (form.expert >= 0) + (form.count >= 0);
 }
 
 }  // namespace
+
+std::string turned_table(const std::string& path) {
+  const std::string text = beginning_of(path, kLargestTurned);
+  const std::string_view table = without_byte_order_mark(text);
+  for (const char delimiter : kDelimiters) {
+    CellRows rows = first_rows(table.substr(0, table.find('\n')), delimiter);
+    const auto counted = rows.empty() || rows[0].size() < 2 || text.size() == kLargestTurned
+                             ? std::nullopt
+                             : counted_by_columns(rows[0]);
+    if (!counted || (rows = first_rows(table, delimiter, SIZE_MAX)).size() < 3) continue;
+    if (rows[0].size() + 1 == rows[1].size()) rows[0].insert(rows[0].begin(), std::string());  // pandas' index
+    if (std::ranges::any_of(rows, [&](const auto& row) { return row.size() != rows[0].size(); })) continue;
+    const auto is_of_expert = [&](std::size_t row) {
+      const std::string& name = rows[row][0];
+      return counted_by(last_word(name.substr(0, name.find_last_not_of("0123456789") + 1))) == Counted::expert;
+    };
+    const bool are_experts = is_of_expert(0) || is_of_expert(1);
+    if (*counted == Counted::other && are_experts)
+      refuse(path, fmt::format("its columns {0}, {1}, ... may be steps or layers: name them step_{0} or layer_{0}, ...",
+                               rows[0][1], rows[0][2]));
+    std::vector<std::string> names;
+    for (const auto& row : std::span(rows).subspan(1))
+      names.push_back((are_experts ? "expert_" : "") +
+                      row[0].substr(are_experts ? row[0].find_last_not_of("0123456789") + 1 : 0));
+    const bool are_steps =
+        *counted == Counted::step || (*counted == Counted::other && is_any_known(TagMap::built_in(), names));
+    if (!are_steps && *counted != Counted::layer) continue;
+    std::string turned = are_steps ? "step" : "layer";
+    for (const std::string& name : names) turned += delimiter + name;
+    for (std::size_t column = 1; column < rows[0].size(); ++column) {
+      turned += '\n' + rows[0][column].substr(rows[0][column].find_last_not_of("0123456789") + 1);
+      for (const auto& row : std::span(rows).subspan(1)) turned += delimiter + row[column];
+    }
+    return turned + '\n';
+  }
+  return {};
+}
 
 std::optional<TableForm> table_form(std::string_view beginning, bool named_csv, const TagMap& tags) {
   beginning = without_byte_order_mark(beginning);

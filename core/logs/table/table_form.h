@@ -47,6 +47,10 @@ struct TableForm {
 // the name of a table. Then rows of numbers need no header, and the names of figures need not be known.
 std::optional<TableForm> table_form(std::string_view beginning, bool named_csv,
                                     const TagMap& tags = TagMap::built_in());
+// Returns a table whose columns are steps or layers with its columns as rows, "expert,layer_0,layer_1" as
+// "layer,expert_0,expert_1"; empty: it is another file. Throws std::runtime_error with the path if the columns may be
+// either.
+std::string turned_table(const std::string& path);
 // True for a comment, for Excel's line that gives the delimiter, and for a line drawn between rows: "|---|---|".
 bool is_table_remark(std::span<const std::string_view> cells);
 bool is_named_csv(std::string_view path);  // .csv, .tsv

@@ -70,10 +70,80 @@ TEST_F(FurtherLayouts, LoadsBelowTheLineOfAStepBelongToIt) {
     EXPECT_EQ(run->frame_at(20)->routers.at(1).tokens_per_expert, (LoadCounts{2, 6})) << text;
     EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 20), 2.5f) << text;
   }
+  for (const char* rows : {"tokens per expert:\n   3   5  8\n   2   6  9\n\n", "expert load:\n[[3 5 8]\n [2 6 9]]\n",
+                           "layer 0 expert load: 3 5 8\nlayer 1 expert load: 2 6 9\n",
+                           "Layer 0 expert load:\n  E00 \u2588\u2588 3\n  E01 \u2588\u2588\u2588 5\n  E02 "
+                           "\u2588\u2588\u2588\u2588 8\nLayer 1 expert load:\n"
+                           "  E00 \u2588 2\n  E01 \u2588\u2588\u2588 6\n  E02 \u2588\u2588\u2588\u2588 9\n"}) {
+    const auto run = open("matrix.log", at_two_steps(std::string("step STEP loss 2.5\n") + rows)).histories.at(0);
+    ASSERT_EQ(run->info().moe_layers, (std::vector<int>{0, 1})) << rows;
+    EXPECT_EQ(run->frame_at(20)->routers.at(1).tokens_per_expert, (LoadCounts{2, 6, 9})) << rows;
+  }
   const auto run =
       open("tensor.log", at_two_steps("step STEP: loss 2.5, load tensor([3,\n        5], device='cuda:0')\n"))
           .histories[0];
   EXPECT_EQ(run->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{3, 5}));
+}
+
+// A list without a name is taken for loads by its shape alone.
+TEST_F(FurtherLayouts, RowsOfNumbersByLayerAreAssumedToBeLoads) {
+  for (const char* rows :
+       {"Layer 0: 3 5 8\nLayer 1: 2 6 8\n", "        E0   E1   E2\nL0      3    5    8\nL1      2    6    8\n",
+        "L0: [E0: 3, E1: 5, E2: 8] L1: [E0: 2, E1: 6, E2: 8]\n"}) {
+    const bool is_in_line = std::string_view(rows).starts_with("L0:");
+    const OpenedRuns opened =
+        open("rows.log", at_two_steps(std::string("step STEP loss 2.5") + (is_in_line ? " | " : "\n") + rows));
+    EXPECT_EQ(opened.histories.at(0)->frame_at(20)->routers.at(1).tokens_per_expert, (LoadCounts{2, 6, 8})) << rows;
+    EXPECT_FALSE(opened.accounts.at(0).assumption().empty()) << rows;
+  }
+  const OpenedRuns percent =
+      open("percent.log", at_two_steps("step STEP loss 2.5\nLayer 0: 25% 30% 45%\nLayer 1: 20% 40% 40%\n"));
+  EXPECT_EQ(percent.histories.at(0)->info().n_experts, 3);
+}
+
+TEST_F(FurtherLayouts, AValueBeforeAListIsRead) {
+  const auto run = open("list.log", at_two_steps("step STEP loss 2.5 expert_load=[3, 5, 8]\n")).histories.at(0);
+  EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 20), 2.5f);
+  const auto units = open("units.log", at_two_steps("step STEP loss: 2.5 expert_load: [3K, 5K, 8K]\n")).histories.at(0);
+  EXPECT_EQ(units->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{3000, 5000, 8000}));
+  const OpenedRuns part = open("part.log", at_two_steps("step STEP loss: 2.5 expert_load: tensor([3, 5, ..., 8])\n"));
+  EXPECT_TRUE(says(account_text(part.accounts.at(0)), "the program printed only some of its entries"));
+}
+
+TEST_F(FurtherLayouts, KeysOfLoadsMayNameLayerAndExpert) {
+  for (const char* keys : {R"("L1E0":3,"L1E1":5,"L2E0":2,"L2E1":6)", R"("l1_e0":3,"l1_e1":5,"l2_e0":2,"l2_e1":6)",
+                           R"("layer1.0":3,"layer1.1":5,"layer2.0":2,"layer2.1":6)"}) {
+    const std::string line = std::string(R"({"step":STEP,"expert_load":{)") + keys + "}}\n";
+    const auto run = open("keys.jsonl", at_two_steps(line)).histories.at(0);
+    ASSERT_EQ(run->info().moe_layers, (std::vector<int>{1, 2})) << keys;
+    EXPECT_EQ(run->frame_at(20)->routers.at(1).tokens_per_expert, (LoadCounts{2, 6})) << keys;
+  }
+  const OpenedRuns numbers =
+      open("numbers.jsonl", at_two_steps(R"({"step":STEP,"loss":2.5,"expert_load":{"0.0":3,"0.1":5}})"
+                                         "\n"));
+  EXPECT_TRUE(says(account_text(numbers.accounts.at(0)), "its keys do not say what is the layer and the expert"));
+  const auto text = open("text.jsonl", at_two_steps(R"({"step":STEP,"expert_load":"[3, 5, 8]"})"
+                                                    "\n"));
+  EXPECT_EQ(text.histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{3, 5, 8}));
+}
+
+TEST_F(FurtherLayouts, ColumnsMayBeStepsOrLayers) {
+  for (const char* header : {"metric,10,20\n", "name,step_10,step_20\n", ",step 10,step 20\n"}) {
+    const auto run = open("turned.csv", header + std::string("loss,2.5,2.25\nlayer_1/expert_0/tokens,3,2\n"
+                                                             "layer_1/expert_1/tokens,5,6\n"))
+                         .histories.at(0);
+    EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 20), 2.25f) << header;
+    EXPECT_EQ(run->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{2, 6})) << header;
+  }
+  const auto steps = open("steps.csv", "expert,step_10,step_20\n0,3,2\n1,5,6\n").histories.at(0);
+  EXPECT_EQ(steps->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{2, 6}));
+  for (const char* text : {"expert,layer_1,layer_2\n0,3,2\n1,5,6\n", "layer_1 layer_2\nexpert_0 3 2\nexpert_1 5 6\n"}) {
+    const auto layers = open(text[0] == 'e' ? "layers.csv" : "layers.txt", text).histories.at(0);
+    EXPECT_EQ(layers->info().moe_layers, (std::vector<int>{1, 2})) << text;
+    EXPECT_EQ(layers->frame_at(0)->routers.at(1).tokens_per_expert, (LoadCounts{2, 6})) << text;
+  }
+  EXPECT_TRUE(says(problem_of([&] { open("asked.csv", "expert,10,20\n0,3,2\n1,5,6\n"); }),
+                   "its columns 10, 20, ... may be steps or layers: name them step_10 or layer_10"));
 }
 
 TEST_F(FurtherLayouts, FiguresBelowALineWithValuesAreNotThoseOfItsStep) {
@@ -109,6 +179,8 @@ TEST_F(FurtherLayouts, JsonWithTheValuesOfAllStepsTogetherIsRead) {
        {R"({"step":[10,20],"loss":[2.5,2.25]})", R"({"loss":{"0":2.5,"1":2.25},"step":{"0":10,"1":20}})",
         R"({"train.loss":{"steps":[10,20],"timestamps":["a","b"],"values":[2.5,2.25]}})",
         R"({"loss":{"train":{"name":"train","x":[10,20],"y":[2.5,2.25]}},"lr":{"lr":{"x":[20,30],"y":[0.1,0.1]}}})",
+        R"({"metrics":{"loss":[{"step":10,"value":2.5},{"step":20,"value":2.25}],"lr":[{"step":15,"value":0.1}]}})",
+        R"({"metrics":[{"name":"loss","steps":[10,20],"values":[2.5,2.25]},{"name":"lr","steps":[10],"values":[1]}]})",
         R"({"columns":["step","loss"],"index":[0,1],"data":[[10,2.5],[20,2.25]]})",
         R"({"20":{"loss":2.25},"10":{"loss":2.5}})", R"({"metrics":{"10":{"loss":2.5},"20":{"loss":2.25}}})",
         R"([{"metricName":"loss","metricValue":"2.5","step":10},{"metricName":"loss","metricValue":"2.25","step":20}])",
