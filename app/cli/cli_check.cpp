@@ -522,28 +522,6 @@ void add_check_command(CLI::App& app) {
                  "Print findings as annotations of GitHub's workflows, ::error title=...::..., on standard error with "
                  "--json");
   command.option("--overwrite", options->overwrite, "Replace the file of --junit");
-  command.footer(
-      std::string(
-          "Exit status: 0 no such finding, 1 there is one, 2 wrong input, 3 none, but a run lacks what a kind that "
-          "--fail-on\n"
-          "names needs. A finding that is over does not count, except a loss that was not finite.\n"
-          "With --against: 0 no verdict of --fail-on, 1 it is one.\n"
-          "JSON: {\"moescope_check\": 2, \"failed\", \"runs\": [{\"name\", \"steps\": [first, last], \"verdict\", "
-          "\"router\",\n"
-          "\"training\", \"sentence\", \"help\", \"findings\": [{\"kind\", \"severity\", \"fails\", \"ongoing\", "
-          "\"steps\", \"layers\", \"experts\", \"title\",\n"
-          "\"observation\", \"why\", \"settings\", \"operand\", \"checkpoint\"\n"
-          "(of the trainer, the newest before the finding: \"step\", \"text\")}], \"passed\": [...], \"not_checked\": "
-          "[...]}]}.\n") +
-      kGateHelp +
-      "Keys may be added; the numbers rise when one changes.\n"
-      "Examples:\n"
-      "  moescope-cli check train.jsonl --fail-on collapsed,dead,nan\n"
-      "  moescope-cli check train.jsonl --follow --until 2000 --idle 600 --json\n"
-      "  ssh HOST tail -n +1 -F run.jsonl | moescope-cli check - --follow --fail-on nan,diverged\n"
-      "  moescope-cli check new.jsonl --against good.jsonl better.jsonl --fail-on regressed,too-early\n"
-      "  moescope-cli check run.jsonl --follow --until end --on-finding ./alert.sh\n"
-      "  moescope-cli check batch.pt --engine batch.pt");
   command.runs([command, options] { check(command, *options); });
 }
 

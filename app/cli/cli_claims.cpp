@@ -97,13 +97,6 @@ void add_claims_command(CLI::App& app) {
   command.option("--markdown", options->markdown, "Print the kept results as the table of docs/claims.md");
   command.option("--overwrite", options->overwrite, "Replace the file of --out");
   command.option("--quiet", options->quiet, "No progress");
-  command.footer(
-      "Each run trains on one thread, as many at a time as there are threads (OMP_NUM_THREADS); results do not depend\n"
-      "on that.\n"
-      "Examples:\n"
-      "  moescope-cli claims\n"
-      "  moescope-cli claims frozen-router -o mine.toml --seeds 3 --steps 200\n"
-      "Exit status: 0 done, 1 the file cannot be written, 2 wrong input.");
   command.runs([options] { run_claims(*options); });
 }
 

@@ -274,12 +274,6 @@ void add_export_command(CLI::App& app) {
   command.option("--run", options->run,
                  "safetensors, checkpoint: run whose weights are written (default: the first); "
                  "tensorboard, routed-experts: the run of a file that holds several");
-  command.footer(
-      "Examples:\n"
-      "  moescope-cli export run.moescope --to svg --panel \"Expert load\" -o load.svg\n"
-      "  moescope-cli export run.moescope --to tensorboard -o logs\n"
-      "  moescope-cli export compared.moescope --to html -o report.html\n"
-      "  moescope-cli export a.moescope --with b.moescope --to replay -o replay.html");
   command.runs([options, command] { export_run(*options, command); });
 }
 

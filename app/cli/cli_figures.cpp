@@ -151,19 +151,6 @@ void add_figures_command(CLI::App& app) {
   command.option("--run", options->run, "Name of the run, if the file has several (default: the first)");
   command.option("--figure", options->figures, "Only this figure, by its key: max_vio, ce_loss, ...").repeatable();
   command.option("--json", options->json, "Print JSON, with the arrays by expert, rank and operand, too");
-  command.footer(
-      "For a figure that is not measured at every step, the newest value up to --at is printed, with its step.\n"
-      "JSON: {\"moescope_figures\": 1, \"run\", \"step\", \"steps\": [first, last], \"figures\": [{\"key\", \"name\", "
-      "\"unit\",\n"
-      "\"provenance\", \"values\": [{\"layer\" (null: the whole run), \"step\" (null: a mean over several old steps),\n"
-      "\"value\"}]}], and where the run has them \"routers\", \"wire\", \"quants\", \"flips\", \"gradients\", "
-      "\"rounding_flips\", \"router_roundings\",\n"
-      "\"specialisation\": {\"step\", \"values\" as in export --to jsonl}}. Keys may be added; the number rises when "
-      "one\n"
-      "changes.\n"
-      "Examples:\n"
-      "  moescope-cli figures run.moescope --at 400 --json\n"
-      "  moescope-cli figures train.jsonl --figure max_vio --figure ce_loss");
   command.runs([options] { print_figures(*options); });
 }
 

@@ -200,15 +200,6 @@ void add_lesson_command(CLI::App& app) {
                  "File of --form or --hand-in; with --grade a folder, for marks.csv and a .json for each hand-in as "
                  "Gradescope reads it");
   command.option("--overwrite", options->overwrite, "Replace existing files of --out");
-  command.footer(
-      "Examples:\n"
-      "  moescope-cli lesson --list\n"
-      "  moescope-cli lesson bias-thermostat --seed 1 --seed 2 --seed 3\n"
-      "  moescope-cli lesson my-lessons/dropout.toml\n"
-      "  moescope-cli lesson --form 1 --student ada -o form.toml\n"
-      "  moescope-cli lesson --hand-in form.toml -o ada.toml\n"
-      "  moescope-cli lesson --grade hand-ins --out marks\n"
-      "Exit status: 0 every check holds, 1 one does not, 2 wrong input.");
   command.runs([options, command] { run_lessons(*options, command); });
 }
 

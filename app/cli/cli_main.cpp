@@ -100,13 +100,7 @@ int main(int argc, char** argv) {
   moescope::add_figures_command(app);
   moescope::add_scan_command(app);
   moescope::add_sweep_command(app);
-  app.footer(
-      R"(Examples:
-  moescope-cli train --preset small --steps 500 --out run.moescope
-  moescope-cli quantize weights.safetensors --format mxfp8_e4m3 --scale rceil --out quantized.safetensors
-moescope-cli COMMAND --help shows a command's options and further examples.
-Exit status: 0 done, 1 a command failed or standard output cannot be written, 2 wrong input or an output file that
-cannot be written; --help of a command lists its exit statuses if they differ.)");
+  app.footer(moescope::command_notes("moescope-cli"));
   const bool prints = prints_errors(argc, argv);
   try {
     if (argc > 1 && argv[1][0] != '-') check_command(app, argv[1]);

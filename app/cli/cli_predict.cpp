@@ -250,11 +250,6 @@ void add_predict_command(CLI::App& app) {
   Command command(app, "predict", "Model the time of a training step");
   const auto options = std::make_shared<PredictOptions>();
   add_options(command, *options);
-  command.footer(
-      "Examples:\n"
-      "  moescope-cli predict --model 671B --hardware b200 --recipe mxfp8 --all-to-all standard\n"
-      "  moescope-cli predict --routing run.moescope --recipe mxfp8 --all-to-all deepep --node-limited\n"
-      "  moescope-cli predict --routing zipf:0.6 --ep 64 --all-to-all deepep --json");
   command.runs([options, command] { predict_step(command, *options); });
 }
 

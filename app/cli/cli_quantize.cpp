@@ -575,13 +575,6 @@ void add_quantize_command(CLI::App& app) {
                  "Write JSON to standard output instead of tables: {\"tensors\": [{\"name\", \"dtype\", \"shape\", "
                  "\"figures\": [{\"axis\", \"sqnr_db\", \"underflow\", ...}], \"recipes\": [...], \"what_if\": "
                  "[...]}]}; shares are 0 to 1, null means no value (\"exact\": no error at all)");
-  command.footer(
-      "The last two axes of a tensor are a matrix; leading axes (experts) count matrices; each matrix is quantized by "
-      "itself.\nExamples:\n"
-      "  moescope-cli quantize weights.safetensors\n"
-      "  moescope-cli quantize weights.safetensors --format nvfp4 --axis both\n"
-      "  moescope-cli quantize weights.safetensors --tensor layers.1.moe.experts.w1 --what-if --json | jq .tensors[0]\n"
-      "  moescope-cli quantize weights.safetensors --format mxfp4_e2m1 --scale even --out quantized.safetensors");
   command.runs([options, command] {
     options->scale_given = command.is_given("--scale");
     quantize_file(*options);

@@ -73,14 +73,6 @@ void add_reproduce_command(CLI::App& app) {
   command.option("--run", options->run, "Only the run of this name (default: every run)");
   command.option("--steps", options->steps, "Only this many of the first steps")
       .range(std::int64_t{1}, std::int64_t{1000000000000});
-  command.footer(
-      "Settings and live changes come from the recording. A run that was resumed or branched off does not begin with\n"
-      "step 0 and cannot be trained again; nor can an imported log. The files and folders that the recording names\n"
-      "are printed before they are read.\n"
-      "The recording names the kernels that computed it (OpenBLAS picks them by CPU). If this CPU can run them they\n"
-      "are used again; if not, a message says so before the run. OPENBLAS_CORETYPE and MOESCOPE_MATRIX_UNITS (auto,\n"
-      "amx, avx512_bf16, off), where you set them, are kept.\n"
-      "Exit status: 0 the same to the bit, 1 a loss differs (the step is named), 2 wrong input.");
   command.runs([options] { reproduce_run(*options); });
 }
 

@@ -112,18 +112,6 @@ void add_scan_command(CLI::App& app) {
   const Option json = command.option("--json", options->json, "Print JSON");
   command.option("--csv", options->csv, "Print CSV").excludes(json);
   command.option("--quiet", options->quiet, "No progress on the terminal");
-  command.footer(
-      R"(Each pass uses the same weights and the same batch (that of the next step). All operands are in FP32 except
-one operand of one GEMM of one class of one layer. Gradient error: |g - g0| / |g0| over all weights, g0 in
-FP32. Share: of the sum of the squared errors. Loss: change of the batch's cross-entropy; operands of dgrad and
-wgrad cannot change it. The scan is deterministic: the result does not depend on chance. The error of one step
-does not show the loss of a run: train twins for that.
-JSON: {"moescope_scan": 1, "run", "step", "loss_fp32", "all": {"gradient_error", "loss_change"},
-"operands": [{"layer" (null: head), "class", "operand", "gemm", "recipe", "gradient_error", "share",
-"loss_change"}]}, errors and shares as parts of 1. Keys may be added; the number rises when one changes.
-Examples:
-  moescope-cli scan --preset small --steps 200
-  moescope-cli scan --preset nano --recipe mxfp4 --json)");
   command.runs([options] { scan(*options); });
 }
 

@@ -319,21 +319,6 @@ void add_sweep_command(CLI::App& app) {
                  "RANK/RANKS, from 0 on: train only this process's share of the runs, for machines that share a disk\n"
                  "(default: from mpirun or srun)");
   command.option("--quiet", options->quiet, "No progress");
-  command.footer(
-      "Every run trains alone and is recorded on its own: open up to four side by side, or reproduce one. Where there\n"
-      "are threads for it, up to four train at the same time; results do not depend on that. Points of the grid are\n"
-      "compared with the first by pairs of equal seed, with intervals that allow for the number of points.\n"
-      "Ctrl-C stops after the current step; runs that have ended are kept.\n"
-      "mpirun -n 4 or srun -n 4 before the command trains the runs in four processes; the last to end writes the "
-      "table.\n"
-      "Exit status: 0 all runs ended, 1 an output cannot be written, 2 wrong input, 128 + the signal that stopped it.\n"
-      "Examples:\n"
-      "  moescope-cli sweep --preset nano --over router.bias_update_rate=0,0.001,0.01 --seeds 3 --steps 300 "
-      "--out bias.moescope\n"
-      "  moescope-cli sweep --preset nano --over precision.experts=bf16,mxfp8_rceil,mxfp4 --over router.top_k=1,2 \\\n"
-      "    --seeds 5 --out formats.moescope --table formats.csv\n"
-      "  srun -N 4 -n 4 moescope-cli sweep --config run.toml --over optimizer.lr=1e-3,3e-3 --seeds 8 --out "
-      "lr.moescope");
   command.runs([options] { sweep(*options); });
 }
 

@@ -397,14 +397,6 @@ void add_volumes_command(CLI::App& app) {
   Command command(app, "volumes", "Count the bytes of an expert-parallel all-to-all by link");
   const auto options = std::make_shared<VolumesOptions>();
   add_options(command, *options);
-  command.footer(
-      "Examples:\n"
-      "  moescope-cli volumes --model 671B --ranks 32 --routing grouped:4\n"
-      "  moescope-cli volumes --model 16B --routing zipf:0.8 --ranks 16 --placement balanced --slots 5\n"
-      "  moescope-cli volumes --topk routing.safetensors --ranks 64 --payload mxfp8 --json\n"
-      "  moescope-cli volumes --recording run.moescope --step 400\n"
-      "  moescope-cli volumes --routing run.moescope --model 671B --ranks 256\n"
-      "  moescope-cli volumes --recording run.jsonl --ranks 8 --slots 36 --write-placement placement.json");
   command.runs([options, command] { print_volumes(command, *options); });
 }
 

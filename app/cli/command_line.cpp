@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/files/assets.h"
 #include "core/files/whole_file.h"
 
 namespace moescope {
@@ -72,8 +73,16 @@ Option& Option::excludes(Option other) {
   return *this;
 }
 
+std::string command_notes(const std::string& command) {
+  std::string text(asset("commands/" + command + ".txt"));
+  if (!text.empty()) text.pop_back();  // the end of the last line
+  return text;
+}
+
 Command::Command(CLI::App& app, const std::string& name, const std::string& what)
-    : command_(app.add_subcommand(name, what)) {}
+    : command_(app.add_subcommand(name, what)) {
+  command_->footer(command_notes(name));
+}
 
 void Command::last_counts() {
   command_->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -96,10 +105,6 @@ template Option Command::option(const std::string&, double&, const std::string&)
 template Option Command::option(const std::string&, bool&, const std::string&);
 template Option Command::option(const std::string&, std::vector<std::string>&, const std::string&);
 template Option Command::option(const std::string&, std::vector<std::int64_t>&, const std::string&);
-
-void Command::footer(const std::string& text) {
-  command_->footer(text);
-}
 
 void Command::runs(std::function<void()> run) {
   command_->callback(std::move(run));

@@ -46,6 +46,9 @@ class Option {
   CLI::Option* option_;
 };
 
+// What the help of a command says after its options: assets/commands/COMMAND.txt, or nothing.
+std::string command_notes(const std::string& command);
+
 // Refers to a command. Valid as long as the App that the command was added to.
 class Command {
  public:
@@ -56,7 +59,6 @@ class Command {
   // outlive the command.
   template <typename T>
   Option option(const std::string& name, T& value, const std::string& help);
-  void footer(const std::string& text);
   void runs(std::function<void()> run);  // `run` is called after the options are read, if the command is given
   bool is_given(const char* option) const;
   // Throws std::runtime_error "--ranks `reason`" if one of `options` was given.

@@ -20,14 +20,4 @@ struct GateResult {
 Report report_of(const GateResult& result);
 std::vector<CheckCase> gate_cases(const GateResult& result);
 
-inline constexpr const char* kGateHelp =
-    "JSON with --against: {\"moescope_gate\": 1, \"verdict\", \"failed\", \"sentence\", \"run\", \"good\": [names],\n"
-    "\"repeated\": [indices of good runs that do not count], \"paired_by\": steps or tokens, \"common_steps\", "
-    "\"steps\": [first, last], \"figures\": number of those judged,\n"
-    "\"exits\": [{\"figure\", \"name\", \"layer\", \"operand\", \"steps\", \"times\": how often outside, \"over\",\n"
-    "\"worse\", \"value\", \"good\", \"half_width\", \"z\", "
-    "\"limit\", \"expert\", \"load\"}] by first step, \"settings\": [{\"name\", \"value\", \"good\": [...], "
-    "\"since\",\n"
-    "\"differs_among_good\"}], \"not_in_all\": [...], \"notes\": [...]}; null: none.\n";
-
 }  // namespace moescope

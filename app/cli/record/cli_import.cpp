@@ -182,13 +182,6 @@ void add_import_command(CLI::App& app) {
   sub.option("--bad-lines", command->bad_lines, "Text file for all lines that could not be read, with the reasons");
   sub.option("--overwrite", command->overwrite, "Replace existing files");
   sub.option("--quiet", command->quiet, "Print only errors");
-  sub.footer(
-      R"(Examples:
-  moescope-cli import balanced.jsonl mxfp8.jsonl -o pair.moescope
-  moescope-cli import outputs/tb/20260821-0912 -o run.moescope
-Lines that cannot be read are counted, listed and skipped. Ctrl-C stops and leaves nothing behind.
-Exit status: 0 done, 1 writing failed, 2 wrong input, 128 + signal when one stopped it: 130 Ctrl-C, 143 SIGTERM,
-129 SIGHUP.)");
   sub.runs([command] { import(*command); });
 }
 

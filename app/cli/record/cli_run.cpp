@@ -496,15 +496,6 @@ void add_run_command(CLI::App& app) {
   sub.option("-o,--out", command->out, "Recording to write; its steps are the batches");
   sub.option("--overwrite", command->overwrite, "Replace an existing file");
   sub.option("--quiet", command->quiet, "Print losses and loads only");
-  sub.footer(
-      R"(Weights are read from mapped files in their stored format: BF16, F16, F32, FP8 with scales, MXFP4, NVFP4, MXFP8.
-The command first prints the number of parameters, the memory and the expected time, then the loss and
-perplexity of each text and the load of each expert.
-Examples:
-  moescope-cli run olmoe --text german.txt --text python.txt -o olmoe.moescope
-  moescope-cli run base --with tuned --text texts -o both.moescope
-  moescope-cli run olmoe --text texts --plan-bits 5 --plan-keep router_gate --write-plan plan.json
-Exit status: 0 done, 1 writing failed, 2 wrong input.)");
   sub.runs([command] { run(*command); });
 }
 

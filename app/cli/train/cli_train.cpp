@@ -234,28 +234,6 @@ void add_train_command(CLI::App& app) {
   auto options = std::make_shared<TrainOptions>();
   Command sub(app, "train", "Train a model and record it");
   add_train_options(sub, *options);
-  sub.footer(
-      R"(Examples:
-  moescope-cli train --preset small --steps 500 --out run.moescope
-  moescope-cli train --preset nano --set router.bias_update_rate=0 --jsonl - | jq .ce_loss
-  moescope-cli train --preset mini-v3 --data texts/ --checkpoint kept --every 200
-  moescope-cli train --resume kept --checkpoint kept --steps 3000
-  moescope-cli train --from model --data texts/ --set optimizer.lr=3e-4 --steps 500 --out more.moescope
-  moescope-cli train --preset nano --compare precision.experts=mxfp8_rceil --noise-twin
-  moescope-cli train --preset nano --compare precision.experts=mxfp4 \
-    --compare precision.experts=mxfp4,router.replay=true   (separates the gap by routing from the gap by arithmetic)
-  moescope-cli train --config many.toml --steps 300 --out many.moescope --table many.csv   up to sixteen [[compare]]
-  moescope-cli train --config many.toml --steps 300 --out many.moescope --table all.csv --continue   after a stop
-  mpirun -n 2 moescope-cli train --preset mini-v3 --ep 2 --out spread.moescope
-The published check that MXFP8 trains like BF16, at a small scale (1,500 steps, three models: minutes to an hour),
-and a case in which it fails:
-  moescope-cli train --preset convergence-check --out check.moescope
-  moescope-cli train --preset mxfp4-everywhere --out fails.moescope
-Ctrl-C, SIGTERM and a closed terminal (SIGHUP) stop after the current step; everything is saved. A full disk
-ends the recording or the JSON lines, never the training; a message says so once. Checkpoints name the kernels that
-computed them: --resume uses these again, or says that it cannot.
-Exit status: 0 done, 1 training or writing failed, 2 wrong input, 128 + signal when one stopped it: 130 Ctrl-C,
-143 SIGTERM, 129 SIGHUP.)");
   sub.runs([options] { train(*options); });
 }
 
