@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "core/config/config_field.h"
+#include "core/files/assets.h"
 #include "core/findings/health.h"
 #include "core/frame/frame.h"
 #include "widgets/look/setting_labels.h"
@@ -382,31 +383,13 @@ QString HealthBanner::advice() const {
 }
 
 QString HealthBanner::explanation() const {
-  return QString(
-             "<p><b>Is this router healthy?</b> The verdict follows from the findings that are not over: "
-             "<i>unhealthy</i> with a severe one, <i>needs attention</i> with a warning of the router, <i>healthy</i> "
-             "without either. In the first %1 steps, or 10 loads if they are further apart, loads change most, so that "
-             "only severe findings count. While a layer is uneven, or an expert gets no token, a router is not called "
-             "healthy, although that is a finding only once it has lasted. The worst layer is the one with the highest "
-             "MaxVio over its newest 50 steps together (5 loads if they are further apart), among those that the most "
-             "severe findings name; all figures beside the verdict are of these steps. Muted findings count as "
-             "well.</p><p><i>Training lost</i> is no verdict on the router: the loss or the gradient stays NaN or "
-             "infinite, the loss has diverged, or the gradient norm has grown without limit.</p><p>A click on the "
-             "sentence, or Return, selects that layer, its worst expert and the first step of the finding, and opens "
-             "the finding.</p>")
-             .arg(kSettlingSteps) +
-         textsExplained() + allSettings() + QString("<p>Read: %1.</p>").arg(watch_->read().toHtmlEscaped()) +
-         watch_->checksHtml();
+  return QString::fromUtf8(asset("panels/router_verdict.html")).arg(kSettlingSteps) + textsExplained() + allSettings() +
+         QString("<p>Read: %1.</p>").arg(watch_->read().toHtmlEscaped()) + watch_->checksHtml();
 }
 
 QString HealthBanner::textsExplained() const {
   if (texts_->isHidden()) return {};
-  return QString(
-             "<p>The router of a checkpoint does not train. The verdict judges the load of all batches together, for "
-             "all texts or for the domain that is chosen on the right. It is <i>needs attention</i> if an expert gets "
-             "no token although an even share is %1 tokens or more, or if the fullest expert has twice its fair share. "
-             "Specialised experts are uneven on one domain alone; over all texts their load should be even.</p>")
-      .arg(kMinToJudge);
+  return QString::fromUtf8(asset("panels/texts_verdict.html")).arg(kMinToJudge);
 }
 
 QString HealthBanner::allSettings() const {

@@ -102,6 +102,11 @@ bool comparesForced(const Selection& selection) {
          });
 }
 
+QStringList forcedAnswer(const Selection& selection, std::int64_t step) {
+  const bool is_forced = selection.history()->settings_at(step)->holds(&RouterConfig::force_balance);
+  return is_forced ? QStringList{"Balance is forced: no choice of the router"} : QStringList();
+}
+
 QString listed(QStringList names) {
   const QString last = names.takeLast();
   return names.isEmpty() ? last : names.join(QStringLiteral(", ")) + QStringLiteral(" and ") + last;

@@ -44,7 +44,6 @@ class ComparedRuns : public QObject {
     if (std::exchange(share_, share) != share) emit changed();
   }
   // Whether more steps will come, so that a verdict is one so far.
-  bool goesOn() const { return goes_on_; }
   void setGoesOn(bool goes_on) {
     if (std::exchange(goes_on_, goes_on) != goes_on) emit changed();
   }
@@ -77,6 +76,8 @@ int comparedRun(const Selection& selection);
 bool onTheSameTexts(const Selection& selection);  // true if checkpoints on the same texts are compared: nothing trains
 // True if runs with forced balance are compared: their losses differ, their routing does not.
 bool comparesForced(const Selection& selection);
+// The answer of panels on choices of the router for a step with forced balance; else empty.
+QStringList forcedAnswer(const Selection& selection, std::int64_t step);
 QString nothingToCompareNotice();
 QString listed(QStringList names);  // "B", "B and C", "B, C and N"
 

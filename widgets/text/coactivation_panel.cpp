@@ -9,6 +9,7 @@
 #include "widgets/look/counted_text.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/panel/layer_combo.h"
+#include "widgets/selection/compared_runs.h"
 #include "widgets/text/specialisation_panel.h"
 
 namespace moescope {
@@ -337,8 +338,8 @@ Panel::Answer CoactivationPanel::answer() const {
     if (i / experts != i % experts && !is_missing(share_[i]) && (is_missing(share_[best]) || share_[i] > share_[best]))
       best = i;
   if (is_missing(share_[best])) return {};
-  if (selection_->history()->settings_at(frame_->step)->holds(&RouterConfig::force_balance))
-    return {"Which experts work together?", {"Balance is forced: no choice of the router"}};
+  if (const QStringList forced = forcedAnswer(*selection_, frame_->step); !forced.isEmpty())
+    return {"Which experts work together?", forced};
   const QString times = formatValue(share_[best] / baseline_, 2);
   const auto [i, j] = std::minmax({best / experts, best % experts});
   return {"Which experts work together?",

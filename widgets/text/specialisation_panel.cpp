@@ -339,6 +339,9 @@ Panel::Answer SpecialisationPanel::answer() const {
   const std::size_t best = highestLift(lift_);
   if (is_missing(lift_[best])) return {};
   const QString question = "Do experts specialise?", times = formatValue(lift_[best], 2);
+  if (frame_)
+    if (const QStringList forced = forcedAnswer(*selection_, frame_->step); !forced.isEmpty())
+      return {question, forced};
   const QString domain = domainName(selection_->history()->info(), best / specialisation->n_experts());
   const auto expert = best % specialisation->n_experts();
   if (lift_[best] < kMinPreference)

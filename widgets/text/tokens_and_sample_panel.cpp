@@ -9,6 +9,7 @@
 #include <map>
 #include <ranges>
 
+#include "core/files/assets.h"
 #include "core/files/text/text_escape.h"
 #include "core/frame/expert_map.h"
 #include "core/frame/specialisation.h"
@@ -17,6 +18,7 @@
 #include "widgets/look/layouts.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/plots/color_scale.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -418,6 +420,8 @@ Panel::Answer TokensAndSamplePanel::answer() const {
   }
   const TokenLayer* routed = find_layer(*text_, selection_->layer());
   if (!routed || routed->experts_TK.empty()) return {};
+  if (const QStringList forced = forcedAnswer(*selection_, step_); !forced.isEmpty())
+    return {"Which expert gets which bytes?", forced};
   std::map<int, int> firsts;  // number of tokens by their first choice
   const std::vector<TokenSpan> tokens = token_spans(*text_);
   for (const TokenSpan& token : tokens) ++firsts[routed->experts_TK[token.begin * routed->top_k]];
@@ -470,18 +474,8 @@ ValueTable TokensAndSamplePanel::table() const {
 }
 
 QString TokensAndSamplePanel::explain() const {
-  const QString what =
-      shows_ == Shows::sample
-          ? QString(
-                "<p><b>What the model writes at this step.</b> The model continues the beginning of the probe text "
-                "(underlined); the panel shows which experts process each byte. The loss is the loss of the byte that "
-                "the model drew.</p>")
-          : QString(
-                "<p><b>Which expert processes which byte.</b> The probe is the same text at every step, routed by the "
-                "weights of that step; passages of the data are from the batch that was just trained on. A token is a "
-                "byte; in the run of a checkpoint it is a token of the checkpoint's tokenizer, with a gap before it; "
-                "white space and control bytes have glyphs.</p>");
-  return explanation({what});
+  const char* what = shows_ == Shows::sample ? "panels/sample.html" : "panels/tokens.html";
+  return explanation({QString::fromUtf8(asset(what))});
 }
 
 }  // namespace moescope
