@@ -110,25 +110,6 @@ class AnswersTest : public QObject {
     QVERIFY(!numbers[2].is(-0.056) && numbers[2].is(-0.054) && !numbers[3].is(1.21e-5));
   }
 
-  void answerOfLossEqualsItsTable() {
-    checkRuns<LossPanel>([this](const Rows& rows, const std::vector<Told>& numbers) {
-      // The loss "now" is the median of the newest 10 up to the cursor. The change and the number of steps of the trend
-      // have a test of their own (LossTrend).
-      std::vector<double> exact;
-      for (const Told& number : numbers) exact.push_back(number.value);
-      if (numbers.size() != 5) return exact;  // loss, losses of its median; change, losses and distance of its medians
-      std::vector<double> newest;
-      for (qsizetype row = rows.size() - 1; row >= 0 && newest.size() < 10; --row) {
-        const bool is_shown = rows.at(row, 0) <= static_cast<double>(selection_->step());
-        const bool has_loss = is_shown && !rows.text(row, 1).isEmpty() && std::isfinite(rows.at(row, 1));
-        if (has_loss) newest.push_back(rows.at(row, 1));
-      }
-      std::ranges::sort(newest);
-      exact[0] = newest[newest.size() / 2];
-      return exact;
-    });
-  }
-
   // The sentence names its window, and its figures are those of the window.
   void answerOfExpertLoadEqualsItsTable_data() {
     QTest::addColumn<int>("view");

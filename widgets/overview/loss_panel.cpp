@@ -115,13 +115,12 @@ namespace {
 
 // Returns the forms of the answer, from long to short.
 QStringList answersOf(const LossTrend& trend) {
-  const QString newest = QString("%1 (median of %2 losses), ").arg(formatValue(trend.newest_loss, 3)).arg(kTrendNow),
-                change = formatValue(trend.change, 2);
+  const QString change = formatValue(trend.change, 2);
   const QString medians =
       QString(" (medians of %1 losses, %2 steps apart)").arg(trend.window).arg(formatCount(trend.span));
   const auto forms = [&](const QString& word, const QString& moved) {
-    return QStringList{word + newest + moved + medians, word + moved + medians,
-                       word + moved + QString(" in %1 steps").arg(formatCount(trend.span)), word + moved};
+    return QStringList{word + moved + medians, word + moved + QString(" in %1 steps").arg(formatCount(trend.span)),
+                       word + moved};
   };
   switch (trend.direction) {
     case LossTrend::too_early:

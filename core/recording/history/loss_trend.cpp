@@ -109,7 +109,6 @@ LossTrend loss_trend(const History& history, std::int64_t step) {
   const std::span<const StepLoss> all(losses);
   const TypicalLoss latest = typical(all.last(window));
   const TypicalLoss before = typical(all.first(all.size() - distance).last(window));
-  trend.newest_loss = typical(all.last(kTrendNow)).value;
   const double fall = before.value - latest.value, noise = kTrendErrors * std::hypot(latest.error, before.error);
   trend.direction = LossTrend::flat;
   if (fall < -noise) trend.direction = LossTrend::rising;

@@ -9,7 +9,6 @@
 namespace moescope {
 
 inline constexpr std::int64_t kTrendLeastSteps = 40;
-inline constexpr std::size_t kTrendNow = 10;  // newest losses whose median is the present loss
 
 struct LossTrend {
   // lost: the loss is NaN or infinite, or logged as 0 beside such a gradient; zero: it is exactly 0 otherwise, which no
@@ -20,7 +19,6 @@ struct LossTrend {
   std::int64_t newest_step = -1;  // step of the newest loss; -1: none
   std::int64_t span = 0;          // steps between the two medians whose difference is `change`
   std::int64_t window = 0;        // losses of each of them
-  double newest_loss = 0;         // median of the newest kTrendNow losses
   double change = 0;              // change of the loss; flat: smallest change that would have been detected
 };
 LossTrend loss_trend(const History& history, std::int64_t step);
