@@ -5,7 +5,6 @@
 #include <QLabel>
 #include <QPainter>
 #include <QProgressBar>
-#include <QScrollArea>
 #include <QScrollBar>
 #include <QStyleOptionButton>
 #include <QToolButton>

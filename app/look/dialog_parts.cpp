@@ -6,7 +6,6 @@
 #include <QGridLayout>
 #include <QLabel>
 #include <QPushButton>
-#include <QScrollArea>
 #include <QVBoxLayout>
 
 #include "app/look/theme.h"
@@ -76,15 +75,6 @@ void showProblem(QLabel* label, const QString& problem) {
   label->setPalette(warning);
   label->setText(problem);
   label->setVisible(!problem.isEmpty());
-}
-
-QScrollArea* scrollOf(QWidget* content) {
-  auto* scroll = new QScrollArea;
-  scroll->setWidgetResizable(true);
-  scroll->setFrameShape(QFrame::NoFrame);
-  scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-  scroll->setWidget(content);
-  return scroll;
 }
 
 QDialogButtonBox* dialogButtons(QDialog* dialog, const QString& does, QPushButton** primary) {

@@ -9,7 +9,6 @@ class QDialogButtonBox;
 class QGridLayout;
 class QLabel;
 class QPushButton;
-class QScrollArea;
 class QVBoxLayout;
 class QWidget;
 
@@ -25,8 +24,6 @@ QLabel* addField(QGridLayout* grid, const QString& label, QWidget* field);
 QLabel* quietText(const QString& text = {});  // wrapped, of the secondary size
 QLabel* problemText();                        // wrapped, in the color of warnings; hidden until showProblem()
 void showProblem(QLabel* label, const QString& problem);
-
-QScrollArea* scrollOf(QWidget* content);  // scrolls up and down only, without a frame
 
 // "Cancel" and the primary button, whose text is `does`.
 QDialogButtonBox* dialogButtons(QDialog* dialog, const QString& does, QPushButton** primary);

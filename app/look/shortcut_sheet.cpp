@@ -10,12 +10,12 @@
 #include <QMainWindow>
 #include <QMenu>
 #include <QMenuBar>
-#include <QScrollArea>
 #include <QSet>
 #include <QVBoxLayout>
 #include <algorithm>
 
 #include "app/look/dialog_parts.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/explain_card.h"

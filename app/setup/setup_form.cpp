@@ -9,7 +9,6 @@
 #include <QPainter>
 #include <QPushButton>
 #include <QRegularExpression>
-#include <QScrollArea>
 #include <QStyleOptionComboBox>
 #include <QStyleOptionToolButton>
 #include <QStylePainter>

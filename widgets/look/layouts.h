@@ -1,7 +1,8 @@
-// Rows and columns without margins, for parts of panels, bars and dialogs.
+// Rows and columns without margins, and areas that scroll, for parts of panels, bars and dialogs.
 #pragma once
 
 #include <QHBoxLayout>
+#include <QScrollArea>
 #include <QVBoxLayout>
 
 namespace moescope {
@@ -26,6 +27,16 @@ inline QVBoxLayout* plainColumn(QWidget* widget, int spacing = -1) {
 }
 inline QVBoxLayout* plainColumn(int spacing) {
   return plainColumn(nullptr, spacing);
+}
+
+// Scrolls up and down only, without a frame.
+inline QScrollArea* scrollOf(QWidget* content) {
+  auto* scroll = new QScrollArea;
+  scroll->setWidgetResizable(true);
+  scroll->setFrameShape(QFrame::NoFrame);
+  scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  scroll->setWidget(content);
+  return scroll;
 }
 
 // Deletes the items of a layout and their widgets.

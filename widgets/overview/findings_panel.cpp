@@ -9,6 +9,7 @@
 
 #include "core/config/config_field.h"
 #include "core/files/text/words.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/setting_labels.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -218,12 +219,9 @@ FindingsPanel::FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget
   addControl(layers_);
   addOptions();
 
-  scroll_ = new QScrollArea(this);
-  scroll_->setWidgetResizable(true);
-  scroll_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-  scroll_->setFrameShape(QFrame::NoFrame);
-  scroll_->setFocusPolicy(Qt::NoFocus);
   list_ = new QWidget;
+  scroll_ = scrollOf(list_);
+  scroll_->setFocusPolicy(Qt::NoFocus);
   list_->setBackgroundRole(QPalette::Base);
   list_->setAutoFillBackground(true);
   column_ = new QVBoxLayout(list_);
@@ -244,10 +242,7 @@ FindingsPanel::FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget
   });
   column_->addWidget(healthy_);
   column_->addStretch(1);
-  scroll_->setWidget(list_);
-  auto* body = new QVBoxLayout(body_);
-  body->setContentsMargins(0, 0, 0, 0);
-  body->setSpacing(0);
+  auto* body = plainColumn(body_, 0);
   body->addWidget(scroll_, 1);
   body->addWidget(more_);
   addBody(body_);

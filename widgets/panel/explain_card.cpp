@@ -16,6 +16,7 @@
 
 #include "core/config/config_field.h"
 #include "core/findings/explain/formula_legend.h"
+#include "widgets/look/layouts.h"
 #include "widgets/look/sign.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -263,12 +264,8 @@ void ExplainCard::addBody() {
   body_->setCursor(Qt::ArrowCursor);
   body_->setContentsMargins(0, 0, kSpace12, 0);
   connect(body_, &QLabel::linkActivated, this, &ExplainCard::follow);
-  scroll_ = new QScrollArea(this);
-  scroll_->setWidgetResizable(true);
-  scroll_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-  scroll_->setFrameShape(QFrame::NoFrame);
+  scroll_ = scrollOf(body_);
   scroll_->setFocusPolicy(Qt::NoFocus);
-  scroll_->setWidget(body_);
   for (QWidget* ground : {static_cast<QWidget*>(scroll_), scroll_->viewport(), static_cast<QWidget*>(body_)})
     ground->setAutoFillBackground(false);
   layout()->addWidget(scroll_);

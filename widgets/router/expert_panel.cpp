@@ -160,7 +160,12 @@ void ExpertPanel::addTiles() {
     tile->setFocusPolicy(Qt::NoFocus);
     grid->addWidget(tile, i / 3, i % 3);
   }
-  addBody(figures_, 0);
+  QScrollArea* scroll = scrollOf(figures_);  // a low panel does not show all rows
+  figures_->setAutoFillBackground(false);
+  scroll->viewport()->setAutoFillBackground(false);
+  scroll->setSizeAdjustPolicy(QScrollArea::AdjustToContents);
+  scroll->setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Maximum);
+  addBody(scroll, 0);
 }
 
 void ExpertPanel::addActions() {
