@@ -177,7 +177,7 @@ class OutcomesModel : public QAbstractTableModel {
     if (o.waits || o.noise_twin || isRunA(o) || o.group != training_) return words;
     const VerdictWord word = verdict_word(o.conclusion);
     const bool has_interval = word != VerdictWord::too_early && word != VerdictWord::not_judged;
-    return has_interval ? words + QStringLiteral(", so far") : words;
+    return has_interval ? QStringLiteral("so far: ") + words : words;
   }
 
   QString tip(const Outcome& o, int column) const {

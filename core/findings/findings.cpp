@@ -477,17 +477,16 @@ constexpr const char* kBeyondNoise =
     "of their settings. At most about 1 in 20 comparisons of equal runs reports this; with a single noise twin, 1 in "
     "12.";
 constexpr VerdictText kVerdictTexts[] = {
-    {Verdict::lost, ": one loss is NaN or infinite", "The runs cannot be compared from that step on.",
-     Severity::severe},
-    {Verdict::identical, ": identical losses",
+    {Verdict::lost, "one loss is NaN or infinite", "The runs cannot be compared from that step on.", Severity::severe},
+    {Verdict::identical, "identical losses",
      "The settings in which the runs differ have not changed any bit of the loss."},
-    {Verdict::equal, ": no difference that matters", "A loss gap that matters would exceed the noise of equal runs."},
-    {Verdict::unclear, ": not told apart",
+    {Verdict::equal, "no difference that matters", "A loss gap that matters would exceed the noise of equal runs."},
+    {Verdict::unclear, "not told apart",
      "The interval contains gaps that matter and gaps that are too small to matter. More noise twins or more steps "
      "make "
      "it narrower."},
-    {Verdict::worse, ": worse", kBeyondNoise, Severity::warning},
-    {Verdict::better, ": better", kBeyondNoise}};
+    {Verdict::worse, "worse", kBeyondNoise, Severity::warning},
+    {Verdict::better, "better", kBeyondNoise}};
 
 }  // namespace
 
@@ -498,11 +497,12 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, s
   if (text == std::end(kVerdictTexts)) return {};
   Finding finding = finding_of(FindingKind::comparison, b.run->info().run, conclusion.steps);
   finding.severity = text->severity;
-  finding.title = conclusion.name + " against " + conclusion.name_of_a + text->title;
+  const std::string pair = conclusion.name + " against " + conclusion.name_of_a + ": ";
+  finding.title = pair + (conclusion.may_change ? "so far " : "") + text->title;
   finding.observation = verdict_sentence(conclusion) + ".";
   finding.meaning = text->reason;
   if (conclusion.held_back != Verdict::unclear) {
-    finding.title = conclusion.name + " against " + conclusion.name_of_a + ": not settled";
+    finding.title = pair + "not settled";
     finding.meaning = "The interval moves from step to step; the verdict is given once it has held for long enough.";
   }
   return {finding};

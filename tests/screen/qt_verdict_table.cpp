@@ -22,6 +22,7 @@ VerdictRow verdictRow(const char* letter, const char* name, std::optional<Verdic
   row.name = name;
   row.note = "experts in MXFP8, scales rounded up";
   row.word = word;
+  if (word) row.verdict = QLatin1String(to_text(*word));
   row.reasons = {QString(reason), "brief"};
   row.gap = gap;
   row.half_width = half_width;

@@ -106,14 +106,14 @@ class VerdictsTest : public QObject {
     w.trainTo(60);
     QVERIFY(w.window.workspaces()->bringUp("compare"));
     w.panel<VerdictsPanel>()->restoreState({{"matters", 0.5}});
-    QTRY_COMPARE(w.strip()->text(), QStringLiteral("Good enough so far: B MXFP8, scales rounded down"));
+    QTRY_COMPARE(w.strip()->text(), QStringLiteral("So far: good enough: B MXFP8, scales rounded down"));
     QCOMPARE(w.reason(1), QStringLiteral("inside the band"));
     QCOMPARE(control<QComboBox>(w.panel<VerdictsPanel>(), "Gap that matters")->currentText(),
              QStringLiteral("50 % matters"));
     // The findings judge by the same gap.
     const auto has_equal = [&] {
       return std::ranges::any_of(w.window.findings()->findings(), [](const Finding& finding) {
-        return finding.title.ends_with("no difference that matters");
+        return finding.title.ends_with("so far no difference that matters");
       });
     };
     QTRY_VERIFY_WITH_TIMEOUT(has_equal(), kWaitMs);

@@ -58,7 +58,6 @@ class JudgedRuns : public QObject {
   void setLive(bool live) {
     if (std::exchange(live_, live) != live) emit changed();
   }
-  bool goesOn() const { return runs_->goesOn(); }
   // Step before which the runs that train will pause; 0: they are paused.
   std::int64_t goal() const { return goal_; }
   void setGoal(std::int64_t step) {

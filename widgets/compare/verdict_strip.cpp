@@ -73,11 +73,9 @@ void VerdictStrip::fill() {
   instead_.clear();
   if (judged_->update().isEmpty()) {
     for (const int place : judged_->candidates()) {
-      const VerdictWord verdict = verdict_word(judged_->conclusion(place));
-      const bool may_change = judged_->goesOn() && !is_missing(judged_->conclusion(place).half_width);
-      const QString word = QLatin1String(to_text(verdict)) + (may_change ? " so far" : "");
+      const QString word = QString::fromStdString(verdict_name(judged_->conclusion(place)));
       items.push_back({word,
-                       signOf(verdict),
+                       signOf(verdict_word(judged_->conclusion(place))),
                        items.empty() || items.back().word != word,
                        runLetter(*selection_, place),
                        {runName(*selection_, place), {}},
@@ -106,9 +104,9 @@ void VerdictStrip::fill() {
   } else {
     instead_ = {"Too early to tell: there is no step yet", "Too early to tell"};
   }
+  const bool has_changed = std::exchange(items_, items) != items || items.empty();
   fillSettlement();
-  if (items == items_ && !items.empty()) return;
-  items_ = std::move(items);
+  if (!has_changed) return;
   setAccessibleDescription(text());
   setToolTip(text());
   place();
@@ -126,8 +124,7 @@ std::vector<VerdictStrip::Item> VerdictStrip::healthItems() const {
     has_fault |= health->verdict >= HealthVerdict::attention;
     const QString sentence = printedText(health->sentence), first = sentence.section(QStringLiteral(". "), 0, 0);
     const History& history = *selection_->histories()[run];
-    const std::int64_t paired = selection_->stepOf(history, selection_->history()->steps().last);
-    const RouterWindow window = router_window(history, std::min(paired, health->last_step));
+    const RouterWindow window = router_window(history, health->last_step);
     const LayerWindow* worst = window.worst(&LayerWindow::max_vio);
     const QString figure = worst ? QString("MaxVio %1").arg(formatValue(worst->max_vio, 3)) : QString();
     QStringList names;
@@ -196,8 +193,9 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
               QString("One more noise twin: verdict on %1").arg(runs)};
     }
     case Settlement::How::forced_balance:
-      return {QString("Chance by routing exceeds the gap of %1; forced balance removes it").arg(runsOf(found)),
-              QString("Chance by routing exceeds the gap of %1").arg(runsOf(found))};
+      return {QString("The routing moves losses by more than the gap of %1; forced balance removes this chance")
+                  .arg(runsOf(found)),
+              QString("The routing moves losses by more than the gap of %1").arg(runsOf(found))};
     case Settlement::How::more_steps:
       break;
   }

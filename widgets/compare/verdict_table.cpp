@@ -67,8 +67,7 @@ void paintChip(QPainter& painter, const QRect& place, const QString& letter, con
 
 QStringList VerdictRow::spoken() const {
   QStringList parts{letter + QLatin1Char(' ') + name + (note.isEmpty() ? QString() : QStringLiteral(", ") + note)};
-  if (word)
-    parts << QLatin1String(to_text(*word)) + (reasons.isEmpty() ? QString() : QStringLiteral(", ") + reasons.front());
+  if (word) parts << verdict + (reasons.isEmpty() ? QString() : QStringLiteral(", ") + reasons.front());
   const QStringList names = VerdictTable::columnNames();
   for (int column = 0; column < kColumns; ++column) {
     const VerdictFigure& figure = figures[column];
@@ -140,8 +139,7 @@ int VerdictTable::verdictWidth(bool short_reasons) const {
   int widest = 0;
   for (const VerdictRow& row : rows_) {
     const int mark = row.word ? withType(kMarkSize) + kSpace8 : 0;
-    if (row.word)
-      widest = std::max(widest, mark + widthOf(typeFont(Type::body, true), QLatin1String(to_text(*row.word))));
+    widest = std::max(widest, mark + widthOf(typeFont(Type::body, true), row.verdict));
     if (!row.reasons.isEmpty())
       widest = std::max(
           widest, mark + widthOf(typeFont(Type::caption), short_reasons ? row.reasons.back() : row.reasons.front()));
@@ -276,7 +274,7 @@ void VerdictTable::paintHeader(QPainter& painter, const Layout& at) const {
   if (at.chip > kEdge) painter.drawText(QRect(kEdge, 0, at.chip - kEdge, line), Qt::AlignLeft, kBaseline);
   painter.drawText(QRect(at.chip, 0, at.mark - at.chip, line), Qt::AlignLeft, "Run");
   painter.drawText(QRect(at.mark, 0, at.reasons, line), Qt::AlignLeft,
-                   fittingText({verdict_head_, "Verdict"}, metrics, at.reasons));
+                   fittingText({"Verdict on the loss", "Verdict"}, metrics, at.reasons));
   for (const int column : at.columns) {
     const ColumnHead& head = kHeads[column];
     const int right = at.right[column];
@@ -354,8 +352,8 @@ void VerdictTable::paintVerdict(QPainter& painter, const Layout& at, const QRect
   paintSign(painter, QRectF(at.mark, line.top() + (line.height() - mark) / 2.0, mark, mark), signOf(*row.word), dark());
   painter.setFont(typeFont(Type::body, true));
   painter.setPen(signColor(signOf(*row.word), dark()));
-  paintLines(painter, QRect(at.word, line.top(), at.reasons + kSpace16, line.height()),
-             QLatin1String(to_text(*row.word)), at.two_lines ? reason : QString(), Qt::AlignLeft);
+  paintLines(painter, QRect(at.word, line.top(), at.reasons + kSpace16, line.height()), row.verdict,
+             at.two_lines ? reason : QString(), Qt::AlignLeft);
 }
 
 void VerdictTable::paintRow(QPainter& painter, const Layout& at, int number) const {
@@ -426,7 +424,7 @@ std::vector<QStringList> VerdictTable::shownTexts() const {
   for (const VerdictRow& row : rows_) {
     QStringList texts{row.name};
     if (at.notes) texts << row.note;
-    if (row.word) texts << QLatin1String(to_text(*row.word));
+    texts << row.verdict;
     if (at.two_lines || !row.word) texts << fittingText(row.reasons, QFontMetrics(typeFont(Type::caption)), at.reasons);
     for (const int column : at.columns) {
       const VerdictFigure& figure = row.figures[column];

@@ -29,6 +29,7 @@ struct VerdictRow {
   bool baseline = false;            // the others are compared with the run
   QString note, note_tip;           // setting that differs from run A, in words and by its key
   std::optional<VerdictWord> word;  // verdict; none for run A and noise twins
+  QString verdict;                  // the same as a text: "So far: worse"
   QStringList reasons;              // long to short
   float gap = kNoValue, half_width = kNoValue;
   std::array<VerdictFigure, kColumns> figures;
@@ -47,7 +48,6 @@ class VerdictTable : public PlotFrame {
   // Called in refill(). `matters`: half the width of the band in nats/token. `share`: the same as a share of run A's
   // loss, in words.
   void setRows(std::vector<VerdictRow> rows, float matters, const QString& share);
-  void setSoFar(bool so_far) { verdict_head_ = so_far ? "Verdict on the loss so far" : "Verdict on the loss"; }
   void setActive(int row) { active_ = row; }
   const std::vector<VerdictRow>& rows() const { return rows_; }
   static QStringList columnNames();  // names of the columns with units, as in the header
@@ -104,7 +104,7 @@ class VerdictTable : public PlotFrame {
   std::vector<VerdictRow> rows_;
   int active_ = 0;
   float matters_ = kNoValue;
-  QString share_, verdict_head_ = "Verdict on the loss";
+  QString share_;
   ValueRange values_;
 };
 

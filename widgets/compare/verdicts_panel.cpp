@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "core/numerics/processor.h"
-#include "widgets/look/layouts.h"
 #include "widgets/panel/tensor_text.h"
 
 namespace moescope {
@@ -82,8 +81,6 @@ VerdictsPanel::VerdictsPanel(Selection* selection, ComparedRuns* runs, JudgedRun
   connect(table_, &VerdictTable::rowChosen, selection_, &Selection::setRun);
   connect(table_, &VerdictTable::baselineChosen, judged_, &JudgedRuns::setBaseline);
 
-  auto* choices = new QWidget(this);
-  auto* row = plainRow(choices, kSpace8);
   loss_ = makeChoice(
       {"training loss", "validation loss"}, "Judged loss",
       "The loss whose gap is judged. By default the validation loss where it is measured, else the training loss");
@@ -98,9 +95,8 @@ VerdictsPanel::VerdictsPanel(Selection* selection, ComparedRuns* runs, JudgedRun
   matters_->setCurrentIndex(1);
   connect(matters_, &QComboBox::currentIndexChanged, this,
           [this] { runs_->setShare(matters_->currentData().toDouble()); });
-  row->addWidget(loss_);
-  row->addWidget(matters_);
-  addControl(choices);
+  addControl(loss_);
+  addControl(matters_);
   stack_ = new QStackedWidget(this);
   stack_->addWidget(table_);
   addBody(stack_);
@@ -143,7 +139,6 @@ void VerdictsPanel::refill() {
   sqnr_ = operand_sqnr(selection_->histories(), window_.last);
   showLoss();
   table_->setRows(rows(), judged_->matters(), shareText(runs_->share()));
-  table_->setSoFar(judged_->goesOn());
   table_->setActive(selection_->run());
 }
 
@@ -202,6 +197,7 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
     if (judged_->baseline() != 0) row.reasons = {"effect of chance alone, gap to A", "chance, gap to A"};
   } else {
     row.word = verdict_word(c);
+    row.verdict = QString::fromStdString(verdict_name(c));
     for (const std::string& reason : verdict_reasons(c)) row.reasons << QString::fromStdString(reason);
   }
   const int places = placesFor(judged_->matters());
@@ -347,16 +343,18 @@ ValueTable VerdictsPanel::tableOfRuns() const {
     const FormatCosts costs = format_costs(history, selection_->step());
     const RunFigures figures = run_figures(history, window_);
     const OperandSqnr& sqnr = sqnr_[place];
+    const bool is_forced = history.settings_at_start()->holds(&RouterConfig::force_balance);
     const auto if_judged = [judged = !c.steps.empty()](auto value) {
       return judged ? table_value(value) : TableValue();
     };
     table.add(row.letter.toStdString(), row.name.toStdString(), std::string(row.noise ? "yes" : "no"),
-              row.note.toStdString(), std::string(row.word ? to_text(*row.word) : ""),
-              row.reasons.value(0).toStdString(), if_judged(std::string(loss_words(c.loss))), if_judged(c.steps.first),
-              if_judged(c.steps.last), row.baseline ? 0.0f : c.gap, c.half_width, c.matters, if_judged(c.twins),
-              if_judged(c.candidates), sqnr.worst_db, sqnr.mean_db, costs.flushed, costs.flips, figures.flip_rate,
-              costs.gradient_error, figures.gradient_cosine, figures.tokens_per_s, figures.final_loss,
-              figures.mean_loss, figures.max_vio, settingsOf(place).join(QStringLiteral("; ")).toStdString());
+              row.note.toStdString(), row.verdict.toStdString(), row.reasons.value(0).toStdString(),
+              if_judged(std::string(loss_words(c.loss))), if_judged(c.steps.first), if_judged(c.steps.last),
+              row.baseline ? 0.0f : c.gap, c.half_width, c.matters, if_judged(c.twins), if_judged(c.candidates),
+              sqnr.worst_db, sqnr.mean_db, costs.flushed, is_forced ? kNoValue : costs.flips,
+              is_forced ? kNoValue : figures.flip_rate, costs.gradient_error, figures.gradient_cosine,
+              figures.tokens_per_s, figures.final_loss, figures.mean_loss, figures.max_vio,
+              settingsOf(place).join(QStringLiteral("; ")).toStdString());
   }
   return table;
 }

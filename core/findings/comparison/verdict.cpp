@@ -375,8 +375,10 @@ Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twin
     c.gap = c.half_width = 0;
   } else if (keep_same_text(run, c); run.count(c.steps) >= kMinSteps) {
     judge(paired, twins, judging, c);
+    const auto is_decided = [&] { return c.verdict >= Verdict::equal && c.verdict != Verdict::unclear; };
     const bool goes_on = judging.goes_on && c.other_text_from < 0;
-    if (goes_on && c.verdict >= Verdict::equal && c.verdict != Verdict::unclear) hold(paired, twins, judging, c);
+    if (goes_on && is_decided()) hold(paired, twins, judging, c);
+    c.may_change = goes_on && is_decided();
   } else {
     if (c.other_text_from >= 0) measure_few(run, judging, c);
     c.missing_steps = kMinSteps - run.count(c.steps);

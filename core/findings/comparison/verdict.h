@@ -124,6 +124,7 @@ struct Conclusion {
   // has held.
   Verdict held_back = Verdict::unclear;
   std::int64_t held_from = 0;
+  bool may_change = false;  // equal, worse or better, but the runs go on
   // Growth of the twins' drift from the first half of the judged steps to the second; kNoValue: no drift yet.
   float growth = kNoValue;
   // Further steps needed for a verdict. too_short: until there are enough losses; no_twin: until a twin has kMinSteps

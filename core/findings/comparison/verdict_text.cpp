@@ -82,7 +82,7 @@ std::string too_short_text(const Conclusion& c) {
 }
 
 std::string who_text(const Conclusion& c) {
-  return c.name + " against " + c.name_of_a + ": ";
+  return c.name + " against " + c.name_of_a + (c.may_change ? ": so far " : ": ");
 }
 
 std::string of_steps(const Conclusion& c) {
@@ -115,10 +115,10 @@ std::string of_steps(const Conclusion& c) {
     case Verdict::unclear:
       if (c.held_back != Verdict::unclear)
         return run_name + "not settled: " + gap + ", " + held_text(c) + "; verdict in " +
-               counted(c.missing_steps, "step", "steps") + " if it stays so" + allowing;
+               counted(c.missing_steps, "step", "steps") + " if this holds" + allowing;
       if (std::fabs(c.gap) > c.half_width) return run_name + "not settled: " + gap + against_what_matters(c) + allowing;
-      return run_name + "not told apart: " + gap_alone + stretch + "; noise +-" + two_digits(c.half_width) +
-             ", target " + two_digits(c.matters) + allowing + "; train longer or add a noise twin";
+      return run_name + "not told apart: " + gap_alone + stretch + "; " + chance_text + "; gaps above " +
+             two_digits(c.matters) + " matter; train longer or add a noise twin";
     case Verdict::worse:
       return run_name + "worse: " + gap + against_what_matters(c) + "; " + chance_text;
     case Verdict::better:
@@ -138,7 +138,7 @@ std::string of_texts(const Conclusion& c) {
   const std::string allowing = candidates_text(c);
   if (c.verdict == Verdict::equal) return run_name + "good enough: " + gap + against_what_matters(c) + allowing;
   if (c.verdict == Verdict::unclear)
-    return run_name + "not told apart: " + gap + ", target " + two_digits(c.matters) + allowing +
+    return run_name + "not told apart: " + gap + "; gaps above " + two_digits(c.matters) + " matter" + allowing +
            "; more text makes the interval narrower";
   return run_name + (c.verdict == Verdict::worse ? "worse: " : "better: ") + gap + against_what_matters(c) + allowing;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 
 #include "core/files/text/words.h"
@@ -139,6 +140,13 @@ const char* to_text(VerdictWord word) {
   return kTexts[static_cast<int>(word)];
 }
 
+std::string verdict_name(const Conclusion& c) {
+  std::string name = to_text(verdict_word(c));
+  if (!c.may_change) return name;
+  name.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(name.front())));
+  return "So far: " + name;
+}
+
 std::vector<std::string> verdict_reasons(const Conclusion& c) {
   const std::string missing_steps = counted(c.missing_steps, "step", "steps");
   const std::string other = c.other_text_from < 0 ? "" : "different text from step " + grouped(c.other_text_from);
@@ -166,7 +174,7 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
       return {"inside the band", "less than what matters"};
     case Verdict::unclear: {
       if (c.held_back != Verdict::unclear)
-        return {held_text(c) + ", verdict in " + missing_steps + " if it stays",
+        return {held_text(c) + ", verdict in " + missing_steps + " if this holds",
                 held_text(c) + ", " + missing_steps + " to go", held_text(c)};
       if (std::fabs(c.gap) > c.half_width)
         return {std::string(c.gap > 0 ? "worse" : "better") + " by more than chance, perhaps too little to matter",

@@ -23,7 +23,8 @@ enum class VerdictWord {
   too_early        // no interval yet
 };
 VerdictWord verdict_word(const Conclusion& c);
-const char* to_text(VerdictWord word);  // "Good enough"
+const char* to_text(VerdictWord word);          // "Good enough"
+std::string verdict_name(const Conclusion& c);  // "Worse"; "So far: worse" while the runs go on
 
 // Returns the reason in one or several lengths, the longest first: "above the band, nine times what matters", "gaps
 // below 0.0031 may be chance".

@@ -498,12 +498,19 @@ TEST(Verdict, IsGivenOnceItHasHeldWhileTheRunsGoOn) {
   EXPECT_EQ(held.held_back, Verdict::worse);
   const auto missing_steps = static_cast<std::size_t>(held.missing_steps);
   EXPECT_EQ(verdict_reasons(held).front(), "worse since step " + std::to_string(steps - 1) + ", verdict in " +
-                                               std::to_string(missing_steps) + " steps if it stays");
+                                               std::to_string(missing_steps) + " steps if this holds");
   EXPECT_EQ(verdict_word(held), VerdictWord::not_settled);
   EXPECT_NE(verdict_sentence(held).find("not settled: "), std::string::npos) << verdict_sentence(held);
   EXPECT_NEAR(held.missing_steps, 0.25 * static_cast<double>(steps), 4);
   EXPECT_EQ(judged(steps + missing_steps - 10, true).verdict, Verdict::unclear);
-  EXPECT_EQ(judged(steps + missing_steps + 10, true).verdict, Verdict::worse);
+  const Conclusion so_far = judged(steps + missing_steps + 10, true), last = judged(steps + missing_steps + 10, false);
+  EXPECT_EQ(so_far.verdict, Verdict::worse);
+  EXPECT_EQ(verdict_name(so_far), "So far: worse");
+  EXPECT_NE(verdict_sentence(so_far).find("B against A: so far worse: "), std::string::npos)
+      << verdict_sentence(so_far);
+  EXPECT_EQ(verdict_name(last), "Worse");
+  EXPECT_NE(verdict_sentence(last).find("B against A: worse: "), std::string::npos) << verdict_sentence(last);
+  EXPECT_EQ(verdict_name(held), "Not settled");
 }
 
 TEST(Verdict, JudgesOnlyStepsThatATwinHas) {
