@@ -305,23 +305,28 @@ bool RegressionPanel::leavesLossOpen() const {
   return verdict_word(runs_->conclusion(judgedRun())) == VerdictWord::not_judged;
 }
 
-// "No, regressed since step 8: MaxVio, layer 7", "Yes: 17 figures better, the first from step 100, none worse".
+// "No, regressed since step 8: MaxVio, layer 7"; where the loss is not judged, "No: 17 figures better, none worse" says
+// only that they left the noise band.
 Panel::Answer RegressionPanel::answer() const {
   if (selection_->histories().size() < 2) return {{}, {nothingToCompareNotice()}};
   if (!is_judged_) return {};
   QStringList forms = report_.verdict == GateVerdict::too_early
                           ? QStringList(QStringLiteral(": ") + printedText(gate_sentence(report_)))
                           : placeForms();
-  if (leavesLossOpen()) forms.prepend(forms.front() + "; the loss gap is not judged");
   const bool is_better = std::ranges::count(report_.exits, false, &GateExit::is_worse) > 0;
-  const std::array answers = {QString("Yes, same"), QString("No, regressed"), is_better ? QString("Yes") : word(),
-                              QString("Yes, better"), word()};  // by GateVerdict
+  const bool asks_for_band = leavesLossOpen();
+  const QString within = asks_for_band ? "Yes" : "Yes, same", outside = asks_for_band ? "No" : "Yes";
+  const QString differs = asks_for_band ? QString("No, differs") : word();
+  const std::array answers = {within, QString("No, regressed"), is_better ? outside : differs, outside + ", better",
+                              word()};  // by GateVerdict
   const QString& answer_word = answers[static_cast<std::size_t>(report_.verdict)];
   const bool reads_other_text = report_.other_text_from <= report_.steps.last;
   const QString note = QString("; different text from step %1").arg(formatCount(report_.other_text_from));
+  const QString brief = answer_word + forms.back();
   for (QString& form : forms) form = answer_word + form + (reads_other_text ? note : QString());
-  return {QString("Is %1 as good as %2?").arg(runLetter(*selection_, judgedRun()), othersText("the others")),
-          forms << answer_word, report_.verdict == GateVerdict::regressed};
+  const QString question = asks_for_band ? QString("Is %1 in the noise band of %2?") : QString("Is %1 as good as %2?");
+  return {question.arg(runLetter(*selection_, judgedRun()), othersText("the others")), forms << brief << answer_word,
+          report_.verdict == GateVerdict::regressed};
 }
 
 // A row for each judged figure.
