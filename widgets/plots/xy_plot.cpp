@@ -16,7 +16,19 @@ namespace {
 
 constexpr double kMarkRadius = 4.5;
 constexpr int kLineSwatch = 24, kNearCurve = 30;
-constexpr int kTagPlaces = 32;  // eight directions at four distances
+constexpr int kTagPlaces = 48;  // eight directions at six distances
+constexpr double kTagSpace = 2, kDiamond = 1.6;
+
+std::vector<QPointF> pointsOf(const QLineF& line, double spacing) {
+  std::vector<QPointF> points;
+  for (double along = 0; along < line.length(); along += spacing) points.push_back(line.pointAt(along / line.length()));
+  return points;
+}
+
+double distanceTo(const QRectF& rect, const QPointF& point) {
+  return std::hypot(std::max({rect.left() - point.x(), 0.0, point.x() - rect.right()}),
+                    std::max({rect.top() - point.y(), 0.0, point.y() - rect.bottom()}));
+}
 
 }  // namespace
 
@@ -79,7 +91,7 @@ void XyPlot::paintMark(QPainter& painter, const QPointF& at, const Series& serie
   if (series.mark == Mark::disc || series.mark == Mark::ring) painter.drawEllipse(at, r, r);
   if (series.mark == Mark::diamond) {
     painter.setPen(QPen(palette().text().color(), 1));
-    const double d = 1.6 * r;
+    const double d = kDiamond * r;
     painter.drawPolygon(QPolygonF({at + QPointF(0, -d), at + QPointF(d, 0), at + QPointF(0, d), at + QPointF(-d, 0)}));
   }
   painter.setBrush(Qt::NoBrush);
@@ -105,20 +117,38 @@ void XyPlot::paintData(QPainter& painter) {
 // series first. A line leads to a text that is not beside its point.
 void XyPlot::paintTags(QPainter& painter) const {
   const double radius = kMarkRadius * typeScale(fontMetrics()), height = fontMetrics().capHeight() + kSpace4;
-  std::vector<QRectF> occupied_rects;
+  std::vector<QRectF> marks, texts, curves;
   for (const Series& s : series_)
     for (std::size_t i = 0; i < s.points.size(); ++i) {
       const QPointF at = place(s.points[i]);
-      if (s.mark != Mark::none)
-        occupied_rects.push_back(QRectF(-radius, -radius, 2 * radius, 2 * radius).translated(at));
+      const double r = s.mark == Mark::diamond ? kDiamond * radius : radius;
+      if (s.mark != Mark::none) marks.push_back(QRectF(-r, -r, 2 * r, 2 * r).translated(at));
       if (s.line == Qt::NoPen || i == 0) continue;
-      const QLineF curve(place(s.points[i - 1]), at);
-      for (double along = 0; along < curve.length(); along += radius)
-        occupied_rects.push_back(QRectF(-1, -1, 2, 2).translated(curve.pointAt(along / curve.length())));
+      for (const QPointF& on_curve : pointsOf(QLineF(place(s.points[i - 1]), at), radius))
+        curves.push_back(QRectF(-1, -1, 2, 2).translated(on_curve));
     }
+  if (std::isfinite(reference_)) curves.push_back(QRectF(plotRect().left(), yAxis().toPixel(reference_), width(), 1));
+  const auto meets = [](const std::vector<QRectF>& rects, const QRectF& rect) {
+    return std::ranges::any_of(rects, [&](const QRectF& other) { return other.intersects(rect); });
+  };
   const auto is_free = [&](const QRectF& rect) {
-    return QRectF(plotRect()).contains(rect) &&
-           std::ranges::none_of(occupied_rects, [&](const QRectF& other) { return other.intersects(rect); });
+    const QRectF room = rect.adjusted(-kTagSpace, -kTagSpace, kTagSpace, kTagSpace);
+    return QRectF(plotRect()).contains(rect) && !meets(marks, rect) && !meets(curves, rect) && !meets(texts, room);
+  };
+  // A text beside its point is nearer to it than to other marks; the line to another text crosses neither marks nor
+  // texts.
+  const auto is_nearest = [&](const QRectF& rect, const QPointF& at) {
+    return std::ranges::none_of(marks, [&](const QRectF& mark) {
+      return !mark.contains(at) && distanceTo(rect, mark.center()) < distanceTo(rect, at) + radius;
+    });
+  };
+  const auto is_clear = [&](const QLineF& line, const QPointF& at) {
+    return std::ranges::none_of(pointsOf(line, 1), [&](const QPointF& point) {
+      const QRectF spot = QRectF(-1, -1, 2, 2).translated(point);
+      return meets(texts, spot) || std::ranges::any_of(marks, [&](const QRectF& mark) {
+               return !mark.contains(at) && mark.intersects(spot);
+             });
+    });
   };
   for (const Series& s : series_ | std::views::reverse)
     for (std::size_t i = 0; i < s.tags.size(); ++i) {
@@ -131,10 +161,11 @@ void XyPlot::paintTags(QPainter& painter) const {
         QRectF rect(QPointF(), size);
         rect.moveCenter(at + away * distance +
                         QPointF(std::round(away.x()) * size.width() / 2, std::round(away.y()) * height / 2));
-        if (!is_free(rect)) continue;
-        occupied_rects.push_back(rect);
+        const QLineF leader(at + away * radius, at + away * (distance - radius / 2));
+        if (!is_free(rect) || !(ring == 0 ? is_nearest(rect, at) : is_clear(leader, at))) continue;
+        texts.push_back(rect);
         painter.setPen(mutedText(palette()));
-        if (direction >= 8) painter.drawLine(QLineF(at + away * radius, at + away * (distance - radius / 2)));
+        if (ring > 0) painter.drawLine(leader);
         painter.setPen(palette().text().color());
         painter.drawText(rect.bottomLeft() - QPointF(0, kSpace4 / 2.0), s.tags[i]);
         break;
