@@ -52,6 +52,21 @@ class SelectionTest : public QObject {
     QCOMPARE(spies.data.count(), 1);
   }
 
+  void otherRunsAreShownAtTheirNewestStepWhileNewStepsAreFollowed() {
+    SyntheticRun a({}), b({});
+    a.append(50);
+    b.append(80);
+    Selection selection;
+    selection.setHistories({a.history(), b.history()});
+    for (const int run : {0, 1}) {
+      selection.setRun(run);
+      QCOMPARE(selection.frameOf(0)->step, 49);
+      QCOMPARE(selection.frameOf(1)->step, 79);
+    }
+    selection.setStep(30);
+    for (const int place : {0, 1}) QCOMPARE(selection.frameOf(place)->step, 30);
+  }
+
   void theCursorStandsOnALoggedStep() {
     const auto log = std::make_shared<History>(RunInfo{});
     for (const std::int64_t step : {0, 20, 40, 100}) {

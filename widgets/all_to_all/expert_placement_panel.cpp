@@ -130,9 +130,10 @@ void PlacementStrip::paintData(QPainter& painter) {
     if (ranksOf(placement_, block.expert).size() > 1) painter.fillRect(rect, QBrush(edge, Qt::BDiagPattern));
     painter.setPen(QPen(edge, 1));
     painter.drawRect(rect);
-    if (rect.height() < fontMetrics().height() || rect.width() < fontMetrics().horizontalAdvance("000")) continue;
+    const QString number = QString::number(block.expert);
+    if (rect.height() < fontMetrics().height() || rect.width() < fontMetrics().horizontalAdvance(number)) continue;
     painter.setPen(textOn(color.rgb()));
-    painter.drawText(rect, Qt::AlignCenter, QString::number(block.expert));
+    painter.drawText(rect, Qt::AlignCenter, number);
   }
   painter.setPen(QPen(mutedText(palette()), 0));
   for (int rank = ranks_per_node_; rank < to_int(rank_load_.size()); rank += ranks_per_node_) {
@@ -313,12 +314,11 @@ bool ExpertPlacementPanel::haveShares() const {
   return router && are_shares(selection_->history()->info(), *router);
 }
 
-// The load of the other shown run in the same layer at the same step; empty if it has other experts.
+// The load of the other shown run in the same layer; empty if it has other experts.
 std::vector<std::uint64_t> ExpertPlacementPanel::otherLoad() const {
   const int place = otherRun();
   if (place < 0 || !frame_) return {};
-  const History& run = *selection_->histories()[place];
-  const auto frame = run.frame_at(selection_->stepOf(run, selection_->step()));
+  const auto frame = selection_->frameOf(place);
   const RouterFrame* router = find_router(frame.get(), selection_->layer());
   if (!router || router->tokens_per_expert.size() != load().size()) return {};
   return {router->tokens_per_expert.begin(), router->tokens_per_expert.end()};

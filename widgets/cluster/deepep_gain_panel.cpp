@@ -40,8 +40,9 @@ DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
 void DeepEPGainPanel::refill() {
   const auto& runs = selection_->histories();
   Question question{shape_->currentText().toStdString(), {}};
-  for (const auto& history : runs) {
-    const auto frame = history == runs[selection_->run()] ? selection_->frame() : history->frame_at(selection_->step());
+  for (int place = 0; place < std::ssize(runs); ++place) {
+    const HistoryPtr& history = runs[place];
+    const auto frame = selection_->frameOf(place);
     const RouterFrame* router = find_router(frame.get(), selection_->layer());
     // With forced balance the run's routing is the first measured one, and its load says nothing about a router. With a
     // limit on groups the load does not say how many copies a token has.
@@ -132,8 +133,10 @@ Panel::Answer DeepEPGainPanel::answer() const {
   const QString range = QString("DeepEP makes a layer on 8 H200s %1 to %2 \u00d7 as fast")
                             .arg(QString::number(smallest.measured, 'f', 2), QString::number(largest.measured, 'f', 2));
   if (!selectedGain()) return {{}, {range}};
+  const bool several = selection_->histories().size() > 1;
+  const QString router_of = several ? runLetter(*selection_, selection_->run()) + "'s" : QString("this");
   const QString live = QString::number(selectedGain()->modelled, 'f', 2);
-  return {{}, {range + QString("; with this router %1 \u00d7 (modelled)").arg(live), range}};
+  return {{}, {range + QString("; with %1 router %2 \u00d7 (modelled)").arg(router_of, live), range}};
 }
 
 ValueTable DeepEPGainPanel::table() const {

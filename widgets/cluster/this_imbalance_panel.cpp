@@ -3,6 +3,7 @@
 #include <QHeaderView>
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include "core/cluster/ranks/routing_patterns.h"
 #include "core/frame/router_stats.h"
@@ -16,7 +17,9 @@ namespace {
 constexpr int kAnswerPauseMs = 6000;     // pause between two answers, each of which takes a core for a while
 constexpr std::size_t kMaxLayers = 8;    // layers of a run whose costs are computed
 constexpr double kMinNamedShare = 0.01;  // smallest share of the throughput that is named
-constexpr int kAboveTable = 76;          // height of header, answer, note and margins, pixels at the usual font size
+constexpr std::size_t kReplicas = 2, kAllRemedies = 4;  // indices of kVariantRows
+constexpr double kMuchFuller = 1.2;                     // ratio of two fullest ranks that is explained
+constexpr int kAboveTable = 76;  // height of header, answer, note and margins, pixels at the usual font size
 constexpr const char* kCluster = "DeepSeek-V3 671B on 256 B200s";
 
 StepConfig askedConfig() {
@@ -61,9 +64,11 @@ QString perCent(double share) {
 
 ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
     : Panel(selection, "Cost of this imbalance", Provenance::modelled, parent) {
-  note_ = new FittedLabel(this);
-  note_->setRole(QPalette::PlaceholderText);
-  followFont(note_, [this] { note_->setFont(typeFont(Type::caption)); });
+  for (FittedLabel** label : {&note_, &cause_}) {
+    *label = new FittedLabel(this);
+    (*label)->setRole(QPalette::PlaceholderText);
+    followFont(*label, [shown = *label] { shown->setFont(typeFont(Type::caption)); });
+  }
   addBody(note_, 0);
   notice_ = new QLabel(this);
   notice_->setWordWrap(true);
@@ -73,6 +78,7 @@ ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
   table_ = new FigureTable({"tokens/s per GPU", "EP 8", "EP 16", "EP 32", "EP 64", "EP 128"}, this);
   table_->setAccessibleName(title());
   addBody(table_);
+  addBody(cause_, 0);
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, this, [this] { renew(); });
   pause_.setSingleShot(true);
@@ -90,6 +96,7 @@ void ThisImbalancePanel::say(const QString& notice) {
   notice_->setVisible(!notice.isEmpty());
   table_->setVisible(notice.isEmpty());
   note_->setVisible(notice.isEmpty());
+  cause_->setVisible(notice.isEmpty());
   emit answerChanged();
 }
 
@@ -98,8 +105,7 @@ ThisImbalancePanel::Asked ThisImbalancePanel::loadsOf(int place) const {
   Asked loads;
   loads.run = &run;
   loads.letter = runLetter(*selection_, place);
-  const auto frame =
-      place == selection_->run() ? selection_->frame() : run.frame_at(selection_->stepOf(run, selection_->step()));
+  const auto frame = selection_->frameOf(place);
   if (!frame) return loads;
   loads.step = frame->step;
   loads.is_forced = run.settings_at(frame->step)->holds(&RouterConfig::force_balance);
@@ -135,8 +141,9 @@ void ThisImbalancePanel::renew() {
   if (of_same_runs && (computing_ || pause_.isActive() || question == question_)) return;
   question_ = question;
   computing_ = true;
-  // No row has to be scrolled, and no panel moves when the rows come: header, balanced router, runs and remedies.
-  const int lines = 1 + to_int(question.size() + kVariants) + (question.front().layers > 1);
+  // No row has to be scrolled, and no panel moves when the rows come: header, balanced router, runs, remedies
+  // and the cause below them.
+  const int lines = 2 + to_int(question.size() + kVariants) + (question.front().layers > 1);
   setMinimumHeight(withType(kAboveTable, fontMetrics()) + lines * table_->verticalHeader()->defaultSectionSize());
   if (costs_.even.empty()) say("Computing...");
   worker_.start([this, question](std::stop_token stopped) {
@@ -232,6 +239,7 @@ void ThisImbalancePanel::fillTable() {
   for (std::size_t variant = 1; variant < kVariants && !shown_[0].is_forced; ++variant)
     add(letter + kVariantRows[variant].name, kVariantRows[variant].tip,
         [this, variant](std::size_t degree) -> auto& { return cost(0, degree, variant); });
+  fillCause();
   QString mean = QString("Experts in order; ") + layersText();
   if (shown_[0].is_forced) return note_->setTexts({QString("Balance is forced: there is no imbalance")});
   const int experts = to_int(shown_[0].by_layer[0].size()), model_experts = to_int(askedConfig().shape.n_experts);
@@ -242,6 +250,25 @@ void ThisImbalancePanel::fillTable() {
     plan_words += QString(" for %1 experts (%2 in place of each)").arg(model_experts).arg(model_experts / experts);
   note_->setTexts({mean + "; in brackets: change against a balanced router; replicas" + plan_words,
                    mean + "; replicas" + plan_words, "Replicas" + plan_words, mean});
+}
+
+// With a limit on nodes, replicas stay on the node of their group. Says where this makes the fullest rank of all three
+// remedies much fuller than that of replicas alone.
+void ThisImbalancePanel::fillCause() {
+  const auto fullest = [this](int degree, std::size_t variant) {
+    return cost(0, degree, variant).traffic.expert_rows_max_over_mean;
+  };
+  const auto ratio = [&](int degree) { return fullest(degree, kAllRemedies) / fullest(degree, kReplicas); };
+  const int degree = std::ranges::max(std::views::iota(0, to_int(costs_.even.size())), {}, ratio);
+  if (shown_[0].is_forced || ratio(degree) < kMuchFuller) return cause_->setTexts({});
+  const int ep = costs_.even[degree].live_case.ep;
+  const QString figures =
+      QString("fullest rank %1 \u00d7 the mean (+ replicas: %2 \u00d7)")
+          .arg(formatValue(fullest(degree, kAllRemedies), 3), formatValue(fullest(degree, kReplicas), 3));
+  cause_->setTexts(
+      {QString("+ all three at EP %1: replicas stay on the node of their group of experts; %2").arg(ep).arg(figures),
+       QString("+ all three, EP %1: replicas stay on their node; %2").arg(ep).arg(figures),
+       QString("+ all three, EP %1: %2").arg(ep).arg(figures)});
 }
 
 QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
@@ -286,7 +313,12 @@ QStringList ThisImbalancePanel::about() const {
 
 QString ThisImbalancePanel::status() const {
   if (costs_.even.empty()) return kCluster;
-  return QString("%1, %2, step %3").arg(kCluster, layersText(), formatCount(shown_.front().step));
+  QStringList steps{formatCount(shown_.front().step)};
+  if (!std::ranges::all_of(shown_, [&](const Asked& run) { return run.step == shown_.front().step; })) {
+    steps.clear();
+    for (const Asked& run : shown_) steps << QString("%1 of %2").arg(formatCount(run.step), run.letter);
+  }
+  return QString("step %1, %2, %3").arg(listed(steps), kCluster, layersText());
 }
 
 ValueTable ThisImbalancePanel::table() const {
@@ -304,11 +336,11 @@ ValueTable ThisImbalancePanel::table() const {
                     {"experts of the fullest rank / mean", "", 3},
                     {"copies per token", "", 3}});
   const auto add = [&](const Asked* run, const LiveCost& cost, const LiveCost& even) {
-    table.add(run ? run->step : -1, run ? run->letter.toStdString() : std::string(), cost.live_case.ep,
-              std::string(run ? "this run" : "even"), cost.live_case.node_limited, cost.live_case.balanced,
-              std::string(payload_name(cost.live_case.payload)), cost.tokens_per_second, cost.band.low, cost.band.high,
-              1 - cost.tokens_per_second / even.tokens_per_second, cost.traffic.expert_rows_max_over_mean,
-              cost.traffic.copies_per_token);
+    table.add(run ? table_value(run->step) : TableValue(), run ? run->letter.toStdString() : std::string(),
+              cost.live_case.ep, std::string(run ? "this run" : "even"), cost.live_case.node_limited,
+              cost.live_case.balanced, std::string(payload_name(cost.live_case.payload)), cost.tokens_per_second,
+              cost.band.low, cost.band.high, 1 - cost.tokens_per_second / even.tokens_per_second,
+              cost.traffic.expert_rows_max_over_mean, cost.traffic.copies_per_token);
   };
   for (std::size_t degree = 0; degree < costs_.even.size(); ++degree) {
     const LiveCost& even = costs_.even[degree];

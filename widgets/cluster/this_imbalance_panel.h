@@ -60,12 +60,13 @@ class ThisImbalancePanel : public Panel {
   const LiveCost& cost(std::size_t run, std::size_t degree, std::size_t variant = 0) const;
   QString lostText(std::size_t run) const;  // "about 24 % of the throughput", at ep_
   void fillTable();
+  void fillCause();
   void addRow(const QString& name, const char* tip, const std::vector<const LiveCost*>& costs);
   QString tipOf(const LiveCost& cost) const;
   QString layersText() const;  // "mean of 8 layers"
 
   FigureTable* table_;
-  FittedLabel* note_;
+  FittedLabel *note_, *cause_;
   QLabel* notice_;
   int ep_ = 32;
   QTimer pause_;  // pause before the next load, since a run in training has a new load at every step

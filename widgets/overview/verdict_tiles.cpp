@@ -245,13 +245,14 @@ void VerdictTiles::fill() {
   place();
 }
 
-// Adds the figures of the other open runs at the paired step.
+// Adds the figures of the other open runs, at their newest step or at the paired one.
 void VerdictTiles::addOthers(std::array<TileContent, 4>& contents) const {
   for (int run = 0; run < std::ssize(selection_->histories()); ++run) {
     const History& history = *selection_->histories()[run];
     if (run == selection_->run() || history.steps().empty()) continue;
+    const std::int64_t last = history.steps().last;
     const RouterWindow window =
-        router_window(history, std::min(selection_->stepOf(history, step()), history.steps().last));
+        router_window(history, selection_->following() ? last : std::min(selection_->stepOf(history, step()), last));
     if (window.layers.empty()) continue;
     int silent = 0;
     for (const LayerWindow& layer : window.layers) silent += layer.silent;

@@ -175,6 +175,12 @@ const Selection::FrameCache& Selection::frames() const {
   return frames_;
 }
 
+std::shared_ptr<const TelemetryFrame> Selection::frameOf(int place) const {
+  if (place == run_) return frame();
+  const History& run = *histories_[place];
+  return run.frame_at(following_ ? run.steps().last : stepOf(run, step_));
+}
+
 void Selection::setLayer(int layer) {
   showLayer(layer);
   emit layerChosen();

@@ -77,6 +77,8 @@ class Selection : public QObject {
   // are unpacked once for all panels.
   std::shared_ptr<const TelemetryFrame> frame() const { return frames().frame; }
   std::shared_ptr<const TelemetryFrame> quantFrame() const { return frames().quant_frame; }
+  // The same for the run at `place`: its newest frame while the newest steps are followed, whichever run is active.
+  std::shared_ptr<const TelemetryFrame> frameOf(int place) const;
 
   // Step of the crosshair that the time axes share; -1 if there is no crosshair.
   std::int64_t hoverStep() const { return hover_step_; }
