@@ -159,8 +159,7 @@ void RunControl::showStatus(const LiveStatus& status) {
 void RunControl::sayThatItHasEnded(bool ended) {
   if (ended)
     notice_->offer(
-        QString("Training has reached step %1, the end of its schedule. Further steps have the last learning "
-                "rate.")
+        QString("Training has taken all %1 steps of its schedule. Further steps have the last learning rate.")
             .arg(groupedText(session_->config().optimizer.total_steps)),
         {{"Go on", [this] { goOn(); }}});
   else if (says_end_)

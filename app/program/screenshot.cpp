@@ -155,7 +155,7 @@ void write(MainWindow* window, const ExportRequest& request, QSize size, Panel* 
   if (request.to == "html")
     write_whole_file(request.out.toStdString(), report(window->exports()->reportSource()).toStdString());
   else if (request.to == "csv")
-    write_whole_file(request.out.toStdString(), panel->csv().toStdString());
+    write_whole_file(request.out.toStdString(), panel->csvFile().toStdString());
   else if (panel)
     savePanelPicture(panel, *window->selection(), request.out, request.to, size);
   else

@@ -359,8 +359,8 @@ QMimeData* panelMimeData(Panel* panel, const Selection& selection) {
   auto* data = new QMimeData;
   data->setImageData(panelPicture(panel, selection, PictureKind::image).image);
   data->setData("image/svg+xml", panelPicture(panel, selection, PictureKind::svg).svg);
-  data->setText(panel->csv());
-  data->setData("text/csv", panel->csv().toUtf8());
+  data->setText(panel->csvFile());
+  data->setData("text/csv", panel->csvFile().toUtf8());
   return data;
 }
 

@@ -540,7 +540,7 @@ void Workspace::savePicture(QWidget* widget, const QString& path) {
 }
 
 void Workspace::saveTable(const Panel& panel, const QString& path) {
-  write_whole_file(path.toStdString(), panel.csv().toStdString());
+  write_whole_file(path.toStdString(), panel.csvFile().toStdString());
 }
 
 }  // namespace moescope

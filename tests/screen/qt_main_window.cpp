@@ -412,7 +412,10 @@ class MainWindowTest : public QObject {
       QVERIFY(!QImage(png).isNull());
       QFile file(csv);
       QVERIFY(file.open(QIODevice::ReadOnly));
-      QVERIFY2(file.readAll().count('\n') > 1, qPrintable(panel->title()));
+      const QByteArray table = file.readAll();
+      QVERIFY2(table.count('\n') > 1, qPrintable(panel->title()));
+      QVERIFY(table.left(table.indexOf('\n')).endsWith(",source"));
+      QVERIFY2(table.contains((panel->caption() + ", active run A nano").toUtf8()), table.left(2000));
     }
     QVERIFY_THROWS_EXCEPTION(std::runtime_error, Overview::savePicture(&w.window, "/nowhere/at/all.png"));
   }
@@ -492,7 +495,7 @@ class MainWindowTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(has_stopped_at(5), kWaitMs);
     auto* notice = window.findChild<NoticeBar*>();
     QTRY_VERIFY_WITH_TIMEOUT(notice->isVisible(), kWaitMs);
-    QVERIFY2(notice->text().contains("step 5, the end of its schedule"), qPrintable(notice->text()));
+    QVERIFY2(notice->text().contains("all 5 steps of its schedule"), qPrintable(notice->text()));
     auto* go_on = notice->findChild<QToolButton*>("notice_action");
     QCOMPARE(go_on->text(), QString("Go on"));
     go_on->click();

@@ -373,6 +373,21 @@ QString Panel::caption() const {
   return parts.join(QStringLiteral(", "));
 }
 
+QString Panel::csvFile() const {
+  const ValueTable shown = table();
+  std::vector<ValueColumn> columns = shown.columns();
+  columns.push_back({"source"});
+  ValueTable with_source(std::move(columns));
+  QString source = caption();
+  if (selection_->history()) source += ", active run " + runLabel(*selection_, selection_->run());
+  for (std::size_t i = 0; i < shown.rows(); ++i) {
+    std::vector<TableValue> row(shown.row(i).begin(), shown.row(i).end());
+    row.emplace_back(source.toStdString());
+    with_source.add_row(row);
+  }
+  return QString::fromStdString(to_csv(with_source));
+}
+
 QRect Panel::bodyRect() const {
   const QWidget* above = answer_line_ && !answer_line_->isHidden() ? static_cast<QWidget*>(answer_line_) : header_;
   return rect().adjusted(0, above->geometry().bottom() + 1, 0, 0);

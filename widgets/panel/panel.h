@@ -35,6 +35,7 @@ class Panel : public QWidget {
   // The shown values. The CSV file, copies and readouts derive from it.
   virtual ValueTable table() const = 0;
   QString csv() const { return QString::fromStdString(to_csv(table())); }
+  QString csvFile() const;  // csv() with a column "source": caption() and the active run
   // Rich text of the panel's card: what it shows, formulas, sources, how to read it. By default explanation().
   virtual QString explain() const { return explanation(); }
   std::optional<FigureTarget> figureUnder(QPoint position) const;  // figure of a plot or tile; global position
