@@ -81,7 +81,10 @@ bool CaptureActions::selectQuantizedRun() {
   if (first_of_ || runs.size() < 2 || std::isfinite(lowestScaledSqnr(runs[selection_->run()]))) return false;
   const auto lowest = std::ranges::min_element(runs, {}, lowestScaledSqnr);
   if (!std::isfinite(lowestScaledSqnr(*lowest))) return session_->isLive();
+  const QString before = runLabel(*selection_, selection_->run());
   selection_->setRun(to_int(lowest - runs.begin()));
+  messages_->say(QString("%1 is active now: it has the lowest SQNR, and the operands of %2 are not scaled by blocks")
+                     .arg(runLabel(*selection_, selection_->run()), before));
   return true;
 }
 

@@ -83,6 +83,10 @@ class StepButton : public QToolButton {
     step_ = step;
     end_ = end;
     setAccessibleName("Step: " + before() + groupedText(step_) + after());
+    setToolTip(
+        end_ && step_ > 0
+            ? QString("Steps taken; the first is step 0, the last one so far is step %1").arg(groupedText(step_ - 1))
+            : QString());
     if (sizeHint() != size) updateGeometry();
     update();
   }

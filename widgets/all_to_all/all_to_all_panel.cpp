@@ -129,7 +129,7 @@ Panel::Answer AllToAllPanel::answer() const {
                                      : QString("Rank %1 receives %2").arg(fullest).arg(times);
   if (selection_->history()->settings_at(shown->step)->holds(&RouterConfig::force_balance))
     return {{},
-            {"Balance is forced: experts are chosen in turn, so that all ranks receive the same; no router did this",
+            {"Balance is forced: experts are chosen in turn, so that all ranks receive the same number of copies",
              "Balance is forced: all ranks receive the same"}};
   const double saved = saved_by_deepep(*volume);
   const QString saves = std::isnan(saved) ? QString("; no network: one node")

@@ -164,23 +164,27 @@ void GapPlot::paintData(QPainter& painter) {
       {QString("different text from step %1").arg(formatCount(ground_.other_text_from)), QString("different text")});
 }
 
-// Writes above or below the curves what these steps are.
+// Writes what these steps are, at the highest place without a line.
 void GapPlot::paintNote(QPainter& painter, StepRange steps, const QStringList& forms) const {
   const int left_x = static_cast<int>(xOf(steps.first)) + kSpace4, room = static_cast<int>(xOf(steps.last)) - left_x;
   const QString words = fittingText(forms, fontMetrics(), room);
   painter.setPen(mutedText(palette()));
   QRect place(left_x, plotRect().top() + 2, fontMetrics().horizontalAdvance(words), fontMetrics().height());
-  if (isCrossed(place)) place.moveBottom(plotRect().bottom() - 2);
-  if (!isCrossed(place)) painter.drawText(place, Qt::AlignLeft, words);
+  while (isCrossed(place) && plotRect().contains(place)) place.translate(0, place.height() / 2);
+  if (plotRect().contains(place)) painter.drawText(place, Qt::AlignLeft, words);
 }
 
-// True if a curve, the line of zero or an edge of the band is in `place` or touches it.
+// True if a curve, a mean gap, the line of zero or an edge of the band is in `place` or touches it.
 bool GapPlot::isCrossed(const QRect& place) const {
   const Axis axis = valueAxis();
   const QRectF room = QRectF(place).adjusted(0, -2, 0, 2);
-  for (const float level : {-ground_.matters, 0.0F, ground_.matters})
-    if (const double y = axis.toPixel(level); y >= room.top() && y <= room.bottom()) return true;
+  const auto has_level = [&](float level) {
+    const double y = axis.toPixel(level);
+    return y >= room.top() && y <= room.bottom();
+  };
+  if (has_level(-ground_.matters) || has_level(0) || has_level(ground_.matters)) return true;
   return std::ranges::any_of(series_, [&](const GapSeries& curve) {
+    if (has_level(curve.mean)) return true;
     std::optional<QPointF> last;
     for (std::size_t bin = 0; bin < curve.values.size(); ++bin) {
       if (!std::isfinite(curve.values[bin])) continue;

@@ -123,9 +123,7 @@ QString QuantizationErrorPanel::status() const {
   const auto frame = selection_->quantFrame();
   const GemmClass gemm_class = selection_->tensor().gemm_class();
   if (!frame || !firstOf(*frame, gemm_class)) return {};
-  const bool several = selection_->histories().size() > 1 && kind() != Provenance::from_log;
-  const QString run = several ? runLetter(*selection_, selection_->run()) + ", " : QString();
-  return run + QString("dB, %1, %2").arg(timeStatus(frame->step, true), formatsOf(*frame, gemm_class));
+  return QString("%1, %2").arg(timeStatus(frame->step, true), formatsOf(*frame, gemm_class));
 }
 
 // Returns the summary of the selected class in the newest statistics.
@@ -159,20 +157,22 @@ QString QuantizationErrorPanel::nameOf(const QuantFrame& quant, bool brief) {
 Panel::Answer QuantizationErrorPanel::answer() const {
   const Summary all = summary();
   if (!all.worst) return {};
+  const bool several = selection_->histories().size() > 1;
+  const QString run = several ? runLetter(*selection_, selection_->run()) + ": " : QString();
   Answer answer{.question = "What does the format cost?", .answers = {}};
   if (std::isinf(all.worst->sqnr_db)) {
-    answer.answers << QString("Nothing: every value is exact");
+    answer.answers << run + QString("Nothing: every value is exact");
     return answer;
   }
   const QString lowest = formatValue(all.worst->sqnr_db, 3);
-  const QString usual =
-      std::isinf(all.median_db) ? QString("Most values are exact") : QString("SQNR %1 dB").arg(wholeDb(all.median_db));
+  const QString usual = run + (std::isinf(all.median_db) ? QString("Most values are exact")
+                                                         : QString("SQNR %1 dB").arg(wholeDb(all.median_db)));
   const auto in = [&](bool brief) {
     return usual + QString("; lowest %1 in %2").arg(lowest, nameOf(*all.worst, brief));
   };
   QString lost;
   if (const QuantFrame* worst = all.most_underflow; worst && worst->underflow > underflow_limit(worst->format)) {
-    const QString head = QString("%1 to zero in %2").arg(formatPercent(worst->underflow), nameOf(*worst, true));
+    const QString head = run + QString("%1 to zero in %2").arg(formatPercent(worst->underflow), nameOf(*worst, true));
     answer.answers << head + QString("; lowest SQNR %1 dB in %2").arg(lowest, nameOf(*all.worst, true)) << head;
     return answer;
   }
@@ -182,7 +182,7 @@ Panel::Answer QuantizationErrorPanel::answer() const {
     lost += QString("; %1 clipped in %2").arg(formatPercent(worst->clipped), nameOf(*worst, true));
   if (!lost.isEmpty()) answer.answers << in(true) + lost;
   answer.answers << in(false) << in(true) << usual + QString("; lowest %1").arg(lowest)
-                 << QString("Lowest %1 dB").arg(lowest);
+                 << run + QString("Lowest %1 dB").arg(lowest);
   return answer;
 }
 

@@ -162,8 +162,8 @@ Panel::Answer RouterConfidenceAndLossesPanel::answer() const {
       even > 0 ? history->value_at(Metric::score_entropy, kWholeRun, selection_->step()) : double{kNoValue};
   if (answers.isEmpty() && std::isfinite(entropy)) {
     const QString share = formatPercent(entropy / even);
-    answers << QString("Entropy of the scores %1 of that of equal scores").arg(share)
-            << QString("Entropy %1 of equal scores").arg(share);
+    answers << QString("Entropy of the scores: %1 of its maximum").arg(share)
+            << QString("Entropy: %1 of its maximum").arg(share);
   }
   return answerTo("How sure is the router?", answers);
 }
