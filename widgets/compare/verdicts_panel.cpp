@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/numerics/processor.h"
+#include "widgets/look/layouts.h"
 #include "widgets/panel/tensor_text.h"
 
 namespace moescope {
@@ -81,6 +82,8 @@ VerdictsPanel::VerdictsPanel(Selection* selection, ComparedRuns* runs, JudgedRun
   connect(table_, &VerdictTable::rowChosen, selection_, &Selection::setRun);
   connect(table_, &VerdictTable::baselineChosen, judged_, &JudgedRuns::setBaseline);
 
+  auto* choices = new QWidget(this);
+  auto* row = plainRow(choices, kSpace8);
   loss_ = makeChoice(
       {"training loss", "validation loss"}, "Judged loss",
       "The loss whose gap is judged. By default the validation loss where it is measured, else the training loss");
@@ -95,8 +98,9 @@ VerdictsPanel::VerdictsPanel(Selection* selection, ComparedRuns* runs, JudgedRun
   matters_->setCurrentIndex(1);
   connect(matters_, &QComboBox::currentIndexChanged, this,
           [this] { runs_->setShare(matters_->currentData().toDouble()); });
-  addControl(loss_);
-  addControl(matters_);
+  row->addWidget(loss_);
+  row->addWidget(matters_);
+  addControl(choices);
   stack_ = new QStackedWidget(this);
   stack_->addWidget(table_);
   addBody(stack_);

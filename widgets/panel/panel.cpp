@@ -353,7 +353,8 @@ QString settingOf(const QWidget* control) {
   QStringList parts;
   for (const QWidget* inner : control->findChildren<QWidget*>(QString(), Qt::FindDirectChildrenOnly))
     if (const QString part = settingOf(inner); !part.isEmpty()) parts << part;
-  return parts.join(' ');
+  const bool is_named = control->findChild<QLabel*>(QString(), Qt::FindDirectChildrenOnly);
+  return parts.join(is_named ? QStringLiteral(" ") : QStringLiteral(", "));
 }
 
 }  // namespace
