@@ -283,14 +283,15 @@ void LessonGuide::arrange() {
 }
 
 // Returns why the panels are covered. A step that trains nothing asks about what is there already, so that any panel
-// may give the answer away. The panels show other runs until a step has started its own.
+// may give the answer away, and so does a training that began before the prediction. The panels show other runs until
+// a step has started its own.
 QString LessonGuide::cover() const {
-  const bool asks = lessonStep().view.after_prediction || std::ranges::none_of(lessonStep().tasks, trains);
-  const bool shows_others = startsRuns(step_) && !runsAreOpen();
-  if (!predicted() && (asks || shows_others)) return "Shown after your prediction";
   const auto& tasks = lessonStep().tasks;
+  const bool asks = lessonStep().view.after_prediction || state().trained_early || std::ranges::none_of(tasks, trains);
+  const bool shows_others = startsRuns(step_) && !runsAreOpen();
   if (!tasks.empty() && tasks.front().kind == LessonTask::Kind::show && !state().done.front())
     return "Shown after the task";
+  if (!predicted() && (asks || shows_others)) return "Shown after your prediction";
   return shows_others ? "Shown when the runs of this step are open" : QString();
 }
 
@@ -299,6 +300,7 @@ void LessonGuide::perform(int index) {
   const LessonTask& task = lessonStep().tasks[index];
   if (task.kind == LessonTask::Kind::start) opening_start_ = step_;
   tasks_.perform(task);
+  if (task.kind == LessonTask::Kind::twin) arrange();  // adding a run opened the workspace Compare
   look();
 }
 
@@ -328,8 +330,7 @@ void LessonGuide::lookAtTask(int index) {
     state().done[index] = done || tasks_.done(task);
   else if (runsAreOpen())
     state().done[index] = task.kind == LessonTask::Kind::start || (done ? tasks_.stillDone(task) : tasks_.done(task));
-  // A shown tensor uncovers the panels; adding a run opened the workspace Compare.
-  if (state().done[index] && !done && task.kind != LessonTask::Kind::run_until) arrange();
+  if (state().done[index] && !done && task.kind == LessonTask::Kind::show) arrange();  // uncovers the panels
 }
 
 // Judges only the runs that this step is about, since any run may be open. Past steps keep their results when other
@@ -345,6 +346,7 @@ void LessonGuide::look() {
     lookAtTask(to_int(i));
     if (!state().done[i]) break;
   }
+  noticeEarlyTraining();
   state().is_final = state().is_final || resultIsSeen();
   pane_->question()->setFinal(state().is_final);
   showTasks();
@@ -354,12 +356,22 @@ void LessonGuide::look() {
   showNext();
 }
 
-// Returns whether the panels may show the result: they were covered, a training has begun, or the tasks are done.
+// Covers the panels if the step's runs are trained before the prediction.
+void LessonGuide::noticeEarlyTraining() {
+  if (predicted() || !runsAreOpen()) return;
+  const std::int64_t trained = session_->live()->status().step;
+  if (!state().trained_before) state().trained_before = trained;
+  if (trained > *state().trained_before && !std::exchange(state().trained_early, true)) arrange();
+}
+
+// Returns whether the panels may show the result: they were covered and had data, a training has begun, or the tasks
+// are done.
 bool LessonGuide::resultIsSeen() {
   if (!predicted()) return false;
-  if (tasksDone() || (lessonStep().view.after_prediction && !startsRuns(step_))) return true;
+  const bool has_data = std::ranges::any_of(state().histories, [](const auto& run) { return run->count() > 0; });
+  const bool uncovered = lessonStep().view.after_prediction && has_data && !startsRuns(step_);
   const LiveStatus status = runsAreOpen() ? session_->live()->status() : LiveStatus{};
-  return status.running || !status.catching_up.empty();
+  return uncovered || state().trained_early || tasksDone() || status.running || !status.catching_up.empty();
 }
 
 // Returns the figures. The measured values are hidden until the prediction, since they would give the answer away.

@@ -60,6 +60,8 @@ class LessonGuide : public QObject {
     double value = 0;
     std::vector<bool> done;
     std::vector<std::shared_ptr<const History>> histories;  // runs of the step, kept when other runs are opened
+    std::optional<std::int64_t> trained_before;             // steps of training when the step was entered
+    bool trained_early = false;                             // the runs were trained before the prediction
     bool is_final = false;                                  // the prediction: the result has been seen
     bool revealed = false;                                  // the following three are shown as they were then
     QList<LessonFigureRow> figures;
@@ -97,6 +99,7 @@ class LessonGuide : public QObject {
   QList<LessonFigureRow> figures();
   LessonFigureRow figureRow(const LessonCheck& check);
   bool showsLiveFigures();  // true if the last task is a training that is not over
+  void noticeEarlyTraining();
   bool resultIsSeen();
   void showNext();
   void explain();  // opens the explanation

@@ -259,6 +259,19 @@ class LessonTest : public QObject {
     QVERIFY(open.window.workspaces()->current()->verdictShown());
   }
 
+  void aTrainingBeforeThePredictionIsCovered() {
+    LessonWindow open;
+    open.open("group-mask");
+    QTRY_VERIFY(open.guide()->runsAreOurs());
+    QCoreApplication::processEvents();  // the guide reads the opened runs
+    QVERIFY(!openPanels(open).isEmpty());
+    open.window.session()->live()->run_until(3);
+    QTRY_VERIFY_WITH_TIMEOUT(openPanels(open).isEmpty(), kLessonWaitMs);
+    open.choices()[0]->click();
+    QVERIFY(!openPanels(open).isEmpty());
+    QTRY_VERIFY(!open.pane()->findChild<QToolButton*>("lesson_change")->isVisible());
+  }
+
   // Every panel that a step names is visible, not behind a tab, and large enough to be read; those that its text is
   // about are framed.
   void panelsOfAStepAreInSight_data() {
@@ -612,6 +625,9 @@ class LessonTest : public QObject {
     open.goOn();
     QTRY_VERIFY(!change->isVisible());
     QVERIFY(open.pageText().contains("Correct"));
+    open.open("softmax-twice");  // covered panels without data show no result yet
+    open.choices()[0]->click();
+    QVERIFY(change->isVisible());
   }
 
   void thePanelsOfAStepHaveAnAccentBorder() {
