@@ -71,16 +71,18 @@ bool is_wrapper(std::string_view name) {
 
 // Adds the numbers of a list. Returns false if it has other values.
 bool add_numbers(JsonList list, std::vector<double>& numbers) {
-  if (numbers.size() + list.size() > kMaxImportedLoads) return false;
+  std::size_t i = numbers.size();
+  if (i + list.size() > kMaxImportedLoads) return false;
+  numbers.resize(i + list.size());
   for (const JsonValue entry : list) {
     std::int64_t count = 0;  // type of nearly all values of long lists
     if (entry.get(count) == simdjson::SUCCESS) {
-      numbers.push_back(count);
+      numbers[i++] = count;
       continue;
     }
     const auto number = entry.is_null() ? std::optional<double>(kNoValue) : to_number(entry);
     if (!number) return false;
-    numbers.push_back(*number);
+    numbers[i++] = *number;
   }
   return true;
 }
