@@ -61,9 +61,9 @@ std::string change_title(Setting setting, const std::string& before, const std::
   if (setting == &RouterConfig::force_balance) title = on ? "force balance" : "let the router choose";
   if (!title.empty()) return title;
   const std::string& label = setting.field().label;
-  if (const auto recipe = recipe_named(after)) return label + " = " + recipe_info(*recipe).words;
+  if (const auto recipe = recipe_named(after)) return label + ": " + recipe_info(*recipe).words;
   const std::string value = after.empty() ? "none" : after;
-  return label + " = " + (value.size() > kLongestTitle ? "..." : value);
+  return label + ": " + (value.size() > kLongestTitle ? "..." : value);
 }
 
 // Text of the event by which a training keeps a checkpoint in memory. It is no mark: the timeline shows these

@@ -308,8 +308,8 @@ QString RoutingFlipsPanel::whyNoMargins() const {
   if (shown() && shown()->info().config_toml.empty())
     return notInLogNotice(shown()->info(), "margins of flipped choices");
   if (whyNothing().isEmpty()) return QString("Not compared yet at this step");
-  return rounding() ? QString("Margins of the flipped choices: drawn as soon as there is a pass in FP32")
-                    : QString("Margins of the flipped choices: drawn as soon as there is a run to compare with");
+  return rounding() ? QString("Margins of the flipped choices: drawn after the first pass in FP32")
+                    : QString("Margins of the flipped choices: drawn after the first compared step");
 }
 
 void RoutingFlipsPanel::refillMargins() {

@@ -421,12 +421,12 @@ Panel::Answer ExpertLoadPanel::answerOfLayer() const {
   const QString question = QString("Who gets the tokens of layer %1?").arg(load->layer);
   if (load->max_vio <= 0) return {question, {evenText(*selection_->history())}};
   const FullestExperts fullest = fullest_experts(load->utilisation);
-  QString short_load = QString("at most %1 \u00d7 fair share").arg(formatValue(load->max_vio + 1, 3));
+  const QString short_load = QString("at most %1 \u00d7 fair share").arg(formatValue(load->max_vio + 1, 3));
   QString first = QString("Expert %1 gets the most, %2").arg(load->fullest).arg(sharesText(load->max_vio + 1));
-  if (fullest.experts.size() > 1) {
-    short_load = QString("%1 experts take %2 %").arg(fullest.experts.size()).arg(100 * fullest.share, 0, 'f', 0);
-    first = short_load + QStringLiteral(" of the assignments");
-  }
+  if (fullest.experts.size() > 1)
+    first = QString("%1 experts take %2 % of the assignments")
+                .arg(fullest.experts.size())
+                .arg(100 * fullest.share, 0, 'f', 0);
   if (load->silent > 0)
     first += QString(load->silent == 1 ? ", %1 of %2 gets none" : ", %1 of %2 get none")
                  .arg(load->silent)

@@ -150,8 +150,8 @@ TEST(Marks, TextNamesTheAction) {
   EXPECT_EQ(titles(history),
             (std::vector<std::string>{"kill 1:5", "bias of expert 2 = 1", "revive 3:1",
                                       "bias of 2:2 = -0.5, 2:3 = 1; release bias of expert 2",
-                                      "release bias of 2:2, 2:3", "Bias update rate = 0.01", "freeze the router",
-                                      "kill 4 experts", "Routed experts = MXFP8, scales rounded down", "look here"}));
+                                      "release bias of 2:2, 2:3", "Bias update rate: 0.01", "freeze the router",
+                                      "kill 4 experts", "Routed experts: MXFP8, scales rounded down", "look here"}));
   EXPECT_EQ(marks_of(history)[0].text, "router.killed_experts 3:1 -> 1:5, 3:1");
 }
 
