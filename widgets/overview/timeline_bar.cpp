@@ -12,6 +12,7 @@
 #include <limits>
 #include <utility>
 
+#include "widgets/look/fitted_text.h"
 #include "widgets/look/setting_labels.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -32,6 +33,7 @@ constexpr qsizetype kListed = 6;  // most lines in a tool tip
 constexpr int kLaneHeight = 4, kLaneGap = 4;
 constexpr int kHandle = 3, kHandleHeight = 10;
 constexpr int kOverAlpha = 110;  // opacity of a past finding
+constexpr int kTitleParts = 6;   // the width of a title is at most this part of the timeline
 constexpr int kFollowIcon = 14;
 
 // Rank of a finding in the order of painting; the highest rank is painted last, on top.
@@ -284,8 +286,8 @@ void TimelineTrack::paintCursor(QPainter& painter) const {
   painter.restore();
 }
 
-// Paints each mark as a triangle, or as a flag for notes, with its title beside it if there is room before the next
-// mark.
+// Paints each mark as a triangle, or as a flag for notes, with the beginning of its title beside it if there is room
+// before the next mark. A longer title would hide the curve.
 void TimelineTrack::paintFlags(QPainter& painter) const {
   const QRect plot = plotRect();
   const QFont small = typeFont(Type::caption);
@@ -310,7 +312,8 @@ void TimelineTrack::paintFlags(QPainter& painter) const {
     // Up to the knob of the cursor, or from it on.
     const int from = x > cursor ? std::max(free_from, cursor + kSpace8) : free_from,
               to = x < cursor ? std::min(next, cursor - kSpace8) : next;
-    const MarkTitle title = titleBeside(x, note ? 12 : 7, from, to, QString::fromStdString(mark.title), metrics);
+    const QString words = elidedWords(QString::fromStdString(mark.title), metrics, width() / kTitleParts);
+    const MarkTitle title = titleBeside(x, note ? 12 : 7, from, to, words, metrics);
     const QRect place(title.left_x, plot.top() - 3, metrics.horizontalAdvance(title.text), line);
     free_from = std::max(x, place.right()) + kSpace8;
     painter.fillRect(place, palette().base());

@@ -135,15 +135,16 @@ void XyPlot::paintTags(QPainter& painter) const {
     const QRectF room = rect.adjusted(-kTagSpace, -kTagSpace, kTagSpace, kTagSpace);
     return QRectF(plotRect()).contains(rect) && !meets(marks, rect) && !meets(curves, rect) && !meets(texts, room);
   };
-  // A text beside its point is nearer to it than to other marks; the line to another text crosses neither marks nor
-  // texts.
+  // A text beside its point is nearer to it than to other marks; the line to another text, which is beside no mark,
+  // crosses neither marks nor texts.
   const auto is_nearest = [&](const QRectF& rect, const QPointF& at) {
     return std::ranges::none_of(marks, [&](const QRectF& mark) {
       return !mark.contains(at) && distanceTo(rect, mark.center()) < distanceTo(rect, at) + radius;
     });
   };
-  const auto is_clear = [&](const QLineF& line, const QPointF& at) {
-    return std::ranges::none_of(pointsOf(line, 1), [&](const QPointF& point) {
+  const auto is_clear = [&](const QLineF& line, const QRectF& rect, const QPointF& at) {
+    const QRectF room = rect.adjusted(-2 * radius, -2 * radius, 2 * radius, 2 * radius);
+    return !meets(marks, room) && std::ranges::none_of(pointsOf(line, 1), [&](const QPointF& point) {
       const QRectF spot = QRectF(-1, -1, 2, 2).translated(point);
       return meets(texts, spot) || std::ranges::any_of(marks, [&](const QRectF& mark) {
                return !mark.contains(at) && mark.intersects(spot);
@@ -162,7 +163,7 @@ void XyPlot::paintTags(QPainter& painter) const {
         rect.moveCenter(at + away * distance +
                         QPointF(std::round(away.x()) * size.width() / 2, std::round(away.y()) * height / 2));
         const QLineF leader(at + away * radius, at + away * (distance - radius / 2));
-        if (!is_free(rect) || !(ring == 0 ? is_nearest(rect, at) : is_clear(leader, at))) continue;
+        if (!is_free(rect) || !(ring == 0 ? is_nearest(rect, at) : is_clear(leader, rect, at))) continue;
         texts.push_back(rect);
         painter.setPen(mutedText(palette()));
         if (ring > 0) painter.drawLine(leader);
