@@ -313,11 +313,9 @@ QStringList ThisImbalancePanel::about() const {
 
 QString ThisImbalancePanel::status() const {
   if (costs_.even.empty()) return kCluster;
-  QStringList steps{formatCount(shown_.front().step)};
-  if (!std::ranges::all_of(shown_, [&](const Asked& run) { return run.step == shown_.front().step; })) {
-    steps.clear();
-    for (const Asked& run : shown_) steps << QString("%1 of %2").arg(formatCount(run.step), run.letter);
-  }
+  QStringList steps;
+  for (const Asked& run : shown_) steps << formatCount(run.step);
+  steps.removeDuplicates();
   return QString("step %1, %2, %3").arg(listed(steps), kCluster, layersText());
 }
 
