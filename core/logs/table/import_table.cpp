@@ -34,14 +34,11 @@ constexpr std::size_t kLinesBetweenReports = 1024;
 // Keeps the rows of a table of figures until all are read, because their order is known only then.
 class TableFigures : public TableRows {
  public:
-  TableFigures(LogRuns& runs, TableForm form)
-      : runs_(&runs), path_(runs.context().source), form_(std::move(form)), step_columns_{form_.step} {
+  TableFigures(LogRuns& runs, TableForm form) : TableRows(runs, std::move(form)), step_columns_{form_.step} {
     std::ranges::copy(form_.other_steps, std::back_inserter(step_columns_));
     if (form_.value >= 0 && form_.name < 0) form_.figures = {{form_.value, tag_of_file(path_), {}}};
-    has_runs_ = !form_.figures.empty() && !form_.figures.front().run.empty();
   }
 
-  void add(std::span<const std::string_view> cells, std::int64_t line) override;
   bool empty() const override { return rows_.empty(); }
   // Throws std::runtime_error if no row has a known figure, or if the order does not tell which rows count.
   Imported build() override;
@@ -55,17 +52,14 @@ class TableFigures : public TableRows {
   static std::string_view cell_at(std::span<const std::string_view> cells, int column) {
     return column >= 0 && static_cast<std::size_t>(column) < cells.size() ? cells[column] : std::string_view();
   }
+  void add(std::span<const std::string_view> cells, std::int64_t line) override;
   std::int64_t step_of(std::span<const std::string_view> cells);
   void sort();
-  LogRecord record_of(const Row& row, std::span<const std::string_view> cells, std::string_view run) const;
-  void take(const Row& row, std::vector<std::string_view>& cells) const;
+  LogRecord record_of(const Row& row, std::span<const std::string_view> cells,
+                      std::span<const FigureColumn> figures) const;
+  void give(const Row& row, std::vector<std::string_view>& cells) const;
 
-  LogRuns* runs_;
-  const std::string& path_;
-  TableForm form_;
   std::vector<int> step_columns_;  // the column of the step, then others that had the same numbers so far
-  bool has_runs_ = false;          // the names of the columns of figures contain their runs
-  TableOrder order_;
   std::string text_;
   std::vector<Row> rows_;
 };
@@ -96,8 +90,9 @@ void TableFigures::add(std::span<const std::string_view> cells, std::int64_t lin
   check_table_bytes(text_.size() + rows_.size() * sizeof(Row) + order_.bytes(), path_, line);
 }
 
-// Returns the values of a row for one run; `run`: empty if the columns do not name runs.
-LogRecord TableFigures::record_of(const Row& row, std::span<const std::string_view> cells, std::string_view run) const {
+// Returns the values of a row. `figures`: columns of one run.
+LogRecord TableFigures::record_of(const Row& row, std::span<const std::string_view> cells,
+                                  std::span<const FigureColumn> figures) const {
   LogRecord record;
   record.is_row = true;
   record.place = row.line;
@@ -107,7 +102,8 @@ LogRecord TableFigures::record_of(const Row& row, std::span<const std::string_vi
   }
   const std::string_view layer = cell_at(cells, form_.layer);
   if (!layer.empty()) record.layer = to_int(number_in_name(layer, kLastImportedLayer, "layer"));
-  if (form_.run_is_name && !has_runs_) run = cell_at(cells, form_.run);
+  std::string_view run = figures.empty() ? std::string_view() : std::string_view(figures.front().run);
+  if (form_.run_is_name && run.empty()) run = cell_at(cells, form_.run);
   if (!run.empty()) {
     record.add_text("run", run);
     record.values.back().is_own = true;
@@ -129,9 +125,8 @@ LogRecord TableFigures::record_of(const Row& row, std::span<const std::string_vi
     }
   }
   if (form_.name >= 0) add(cell_at(cells, form_.name), cell_at(cells, form_.value));
-  for (const FigureColumn& figure : form_.figures)
-    if (figure.run == run || !has_runs_)
-      if (figure.column != form_.run || !form_.run_is_name) add(figure.name, cell_at(cells, figure.column));
+  for (const FigureColumn& figure : figures)
+    if (figure.column != form_.run || !form_.run_is_name) add(figure.name, cell_at(cells, figure.column));
   return record;
 }
 
@@ -143,24 +138,25 @@ void TableFigures::sort() {
   if (is_row_a_part && !order_.goes_back()) std::ranges::stable_sort(rows_, {}, &Row::step);
 }
 
-void TableFigures::take(const Row& row, std::vector<std::string_view>& cells) const {
+// Gives a row to the run, or to each run that the names of its columns contain.
+void TableFigures::give(const Row& row, std::vector<std::string_view>& cells) const {
   cells.clear();
   std::string_view unread = std::string_view(text_).substr(row.first);
   for (std::size_t i = 0; i < row.cells; ++i) cells.push_back(take_until(unread, '\0'));
-  std::string_view run = has_runs_ ? std::string_view(form_.figures.front().run) : std::string_view();
-  for (std::size_t i = 0;;) {
-    LogRecord record = record_of(row, cells, run);
-    const bool is_empty = has_runs_ && record.values.size() == 2;  // other runs may have a value at this step
+  auto first = form_.figures.begin();
+  do {
+    const auto last =
+        std::find_if(first, form_.figures.end(), [&](const auto& other) { return other.run != first->run; });
+    LogRecord record = record_of(row, cells, {first, last});
+    const bool is_empty = first != last && !first->run.empty() && record.values.size() == 2;  // only step and run
     try {
       if (!record.step) runs_->count(record);  // for the account: one of its names may be the step
       if (record.step && !is_empty) runs_->take(record);
     } catch (const Unreadable& unreadable) {
       runs_->count_bad(row.line, unreadable);
     }
-    while (i < form_.figures.size() && form_.figures[i].run == run) ++i;
-    if (!has_runs_ || i == form_.figures.size()) return;
-    run = form_.figures[i].run;
-  }
+    first = last;
+  } while (first != form_.figures.end());
 }
 
 Imported TableFigures::build() {
@@ -168,7 +164,7 @@ Imported TableFigures::build() {
   const auto& progress = runs_->context().options.progress;
   std::vector<std::string_view> cells;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
-    take(rows_[i], cells);
+    give(rows_[i], cells);
     if (progress && i % kLinesBetweenReports == 0 && !progress(0.5 + 0.5 * i / rows_.size())) return {};
   }
   if (form_.step < 0)
@@ -179,77 +175,6 @@ Imported TableFigures::build() {
                                            "run-RUN-tag-train_loss.csv"
                                          : "");
 }
-
-class TableReader {
- public:
-  TableReader(LogRuns& runs, TableForm form) : runs_(&runs), form_(std::move(form)), csv_(form_.delimiter) {
-    if (form_.kind == TableKind::figures)
-      rows_ = std::make_unique<TableFigures>(runs, form_);
-    else
-      rows_ = std::make_unique<TableLoads>(runs, form_);
-  }
-
-  void add(std::string_view piece) { csv_.add(piece, take_); }
-  void finish() {
-    if (csv_.holds_part()) ++unended_;
-    csv_.finish(take_);
-  }
-  bool empty() const { return rows_->empty(); }
-  std::int64_t lines() const { return csv_.lines() + unended_; }
-  Imported build() {
-    Imported imported = rows_->build();
-    imported.lines = lines();
-    return imported;
-  }
-
- private:
-  void take(const CsvRow& row) {
-    const std::span names = std::span(form_.names).subspan(form_.names.size() > row.cells.size() ? 1 : 0);
-    if (form_.has_header && std::ranges::equal(row.cells, names)) return;  // also repeated in joined files
-    if (row.too_long) return runs_->count_bad(row.line, Unreadable("too long"));
-    if (is_table_remark(row.cells)) return;
-    if (form_.header_rows > 1 && rows_of_header_++ < form_.header_rows) return;
-    check_run(row);
-    try {
-      if (form_.has_decimal_commas)
-        add_with_points(row);
-      else
-        rows_->add(row.cells, row.line);
-    } catch (const Unreadable& unreadable) {
-      runs_->count_bad(row.line, unreadable);
-    }
-  }
-
-  // Adds a row of which the decimal commas are written as points.
-  void add_with_points(const CsvRow& row) {
-    std::vector<std::string> texts(row.cells.begin(), row.cells.end());
-    for (std::string& text : texts) write_decimal_point(text);
-    const std::vector<std::string_view> cells(texts.begin(), texts.end());
-    rows_->add(cells, row.line);
-  }
-
-  // Throws std::runtime_error if the row belongs to another run than the rows before. Not needed if each line of a
-  // table of figures gives the name of its run to LogRuns, which separates the runs.
-  void check_run(const CsvRow& row) {
-    const std::size_t column = form_.run;
-    if (form_.run < 0 || column >= row.cells.size()) return;
-    if (form_.kind == TableKind::figures && form_.run_is_name) return;
-    if (!run_) run_ = row.cells[column];
-    if (*run_ == row.cells[column]) return;
-    refuse(runs_->context().source,
-           fmt::format("line {}: the column {} names another run than the rows before: write each run to its own table",
-                       row.line, form_.names[column]));
-  }
-
-  LogRuns* runs_;
-  std::unique_ptr<TableRows> rows_;
-  TableForm form_;
-  std::optional<std::string> run_;
-  std::size_t rows_of_header_ = 0;  // that were read
-  CsvRows csv_;
-  std::int64_t unended_ = 0;
-  TakeCsvRow take_ = [this](const CsvRow& row) { take(row); };
-};
 
 // Returns the first bytes of the file with its whole header, which is long if it has a name for each expert of each
 // layer.
@@ -265,22 +190,22 @@ std::string first_piece(InputFile& file, const std::string& path) {
   return piece;
 }
 
-// True if the unfinished last line may be the beginning of a line that another program is writing.
-bool may_go_on(const InputFile& file, std::uint64_t read, const ImportOptions& options) {
-  return options.growing || file.size() != read;
-}
-
-// Returns false if cancelled.
-bool read_table(InputFile& file, std::string piece, TableReader& reader, const ImportOptions& options) {
+// Returns the number of lines; nullopt if cancelled. An unfinished last line is not read if it may be the beginning of
+// one that another program is writing.
+std::optional<std::int64_t> read_table(InputFile& file, std::string piece, CsvRows csv, TableRows& rows,
+                                       const ImportOptions& options) {
   const double size = std::max<std::uint64_t>(1, file.size());
+  const TakeCsvRow take = [&](const CsvRow& row) { rows.take(row); };
   std::uint64_t read = 0;
   for (; !piece.empty(); piece.resize(kTablePiece), piece.resize(file.read(piece.data(), piece.size()))) {
-    reader.add(read == 0 ? without_byte_order_mark(piece) : std::string_view(piece));
+    csv.add(read == 0 ? without_byte_order_mark(piece) : std::string_view(piece), take);
     read += piece.size();
-    if (options.progress && !options.progress(std::min(0.5, 0.5 * read / size))) return false;
+    if (options.progress && !options.progress(std::min(0.5, 0.5 * read / size))) return std::nullopt;
   }
-  if (!may_go_on(file, read, options)) reader.finish();
-  return true;
+  if (options.growing || file.size() != read) return csv.lines();
+  const bool has_unended_line = csv.holds_part();
+  csv.finish(take);
+  return csv.lines() + has_unended_line;
 }
 
 }  // namespace
@@ -314,15 +239,27 @@ Imported import_table(const std::string& path, const ImportOptions& options) {
            "is not a table of a run: expected the columns step, layer, expert and count; layer and "
            "expert; or step and a column for each figure");
   LogRuns runs(path, options, false, "line");
-  TableReader reader(runs, std::move(*form));
+  CsvRows csv(form->delimiter);
+  std::unique_ptr<TableRows> rows;
+  if (form->kind == TableKind::figures)
+    rows = std::make_unique<TableFigures>(runs, std::move(*form));
+  else
+    rows = std::make_unique<TableLoads>(runs, std::move(*form));
+  std::optional<std::int64_t> lines;
   try {
-    if (turned.empty() && !read_table(file, std::move(beginning), reader, options)) return {};
-    reader.add(turned);
+    if (turned.empty()) {
+      lines = read_table(file, std::move(beginning), std::move(csv), *rows, options);
+    } else {
+      csv.add(turned, [&](const CsvRow& row) { rows->take(row); });
+      lines = csv.lines();
+    }
   } catch (const Unreadable& unreadable) {
     refuse(path, unreadable.what());
   }
-  if (reader.empty()) refuse(path, "holds no row that can be read" + runs.context().bad.first_reason());
-  Imported imported = reader.build();
+  if (!lines) return {};
+  if (rows->empty()) refuse(path, "holds no row that can be read" + runs.context().bad.first_reason());
+  Imported imported = rows->build();
+  imported.lines = *lines;
   if (!imported.runs.empty() && options.progress) options.progress(1);
   return imported;
 }

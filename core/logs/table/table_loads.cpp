@@ -12,6 +12,7 @@
 
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
+#include "core/logs/lines/printed_number.h"
 #include "core/logs/table/import_table.h"
 #include "core/logs/table/table_cells.h"
 #include "core/logs/tag_map.h"
@@ -78,8 +79,37 @@ std::size_t TableOrder::bytes() const {
   return (last_.size() + groups_.size()) * kBytesOfASeries;
 }
 
-TableLoads::TableLoads(LogRuns& runs, TableForm form)
-    : runs_(&runs), path_(runs.context().source), form_(std::move(form)) {
+void TableRows::take(const CsvRow& row) {
+  const std::span names = std::span(form_.names).subspan(form_.names.size() > row.cells.size() ? 1 : 0);
+  if (form_.has_header && std::ranges::equal(row.cells, names)) return;  // also repeated in joined files
+  if (row.too_long) return runs_->count_bad(row.line, Unreadable("too long"));
+  if (is_table_remark(row.cells)) return;
+  if (form_.header_rows > 1 && rows_of_header_++ < form_.header_rows) return;
+  check_run(row);
+  try {
+    if (!form_.has_decimal_commas) return add(row.cells, row.line);
+    std::vector<std::string> texts(row.cells.begin(), row.cells.end());
+    for (std::string& text : texts) write_decimal_point(text);
+    add(std::vector<std::string_view>(texts.begin(), texts.end()), row.line);
+  } catch (const Unreadable& unreadable) {
+    runs_->count_bad(row.line, unreadable);
+  }
+}
+
+// Throws std::runtime_error if the row belongs to another run than the rows before. Not needed if each line of a table
+// of figures gives the name of its run to LogRuns, which separates the runs.
+void TableRows::check_run(const CsvRow& row) {
+  const std::size_t column = form_.run;
+  if (form_.run < 0 || column >= row.cells.size()) return;
+  if (form_.kind == TableKind::figures && form_.run_is_name) return;
+  if (!run_) run_ = row.cells[column];
+  if (*run_ != row.cells[column])
+    refuse(path_,
+           fmt::format("line {}: the column {} names another run than the rows before: write each run to its own table",
+                       row.line, form_.names[column]));
+}
+
+TableLoads::TableLoads(LogRuns& runs, TableForm form) : TableRows(runs, std::move(form)) {
   const auto add = [&](int column, const char* otherwise, const char* meaning) {
     const std::size_t place = column;
     const std::string name = column >= 0 && place < form_.names.size() ? form_.names[place] : otherwise;

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/logs/runs/log_runs.h"
+#include "core/logs/table/csv_rows.h"
 #include "core/logs/table/table_form.h"
 
 namespace moescope {
@@ -52,17 +53,32 @@ class TableOrder {
 // The rows of a table, of which the order is known only when all are read.
 class TableRows {
  public:
+  TableRows(LogRuns& runs, TableForm form) : runs_(&runs), path_(runs.context().source), form_(std::move(form)) {}
   virtual ~TableRows() = default;
-  // Throws Unreadable if the row cannot be read; std::runtime_error if the table takes more than kMaxTableBytes.
-  virtual void add(std::span<const std::string_view> cells, std::int64_t line) = 0;
+  // Takes a row of values; leaves out headers and remarks, and counts rows that cannot be read. Throws
+  // std::runtime_error if the table takes more than kMaxTableBytes, or has rows of another run that are not named.
+  void take(const CsvRow& row);
   virtual bool empty() const = 0;
   virtual Imported build() = 0;  // to be called once, after the last row; returns no run if cancelled
+
+ protected:
+  virtual void add(std::span<const std::string_view> cells, std::int64_t line) = 0;  // throws Unreadable
+
+  LogRuns* runs_;
+  const std::string& path_;
+  TableForm form_;
+  TableOrder order_;
+
+ private:
+  void check_run(const CsvRow& row);
+
+  std::optional<std::string> run_;
+  std::size_t rows_of_header_ = 0;  // that were read
 };
 
 class TableLoads : public TableRows {
  public:
   TableLoads(LogRuns& runs, TableForm form);
-  void add(std::span<const std::string_view> cells, std::int64_t line) override;
   bool empty() const override { return loads_.empty(); }
   // Gives the loads to the run step by step, and returns it with remarks on the order of the rows and on missing rows.
   // Throws std::runtime_error if the order of the rows does not tell which of them count,
@@ -97,6 +113,7 @@ class TableLoads : public TableRows {
     std::int64_t first = -1;
     bool differs = false;
   };
+  void add(std::span<const std::string_view> cells, std::int64_t line) override;
   std::int64_t step_of(std::span<const std::string_view> cells, std::int64_t layer);
   Stretch& stretch_of(std::int64_t step);
   bool adds_up() const { return form_.count < 0 || !form_.parts.empty(); }
@@ -110,10 +127,6 @@ class TableLoads : public TableRows {
   std::int64_t smallest_batch() const;
   LogRecord record_of(std::span<const Stretch> step, const RunInfo& info);
 
-  LogRuns* runs_;
-  const std::string& path_;
-  TableForm form_;
-  TableOrder order_;
   std::vector<Load> loads_;
   std::vector<Stretch> stretches_;
   Largest layer_, expert_;
