@@ -24,7 +24,6 @@
 #include "core/logs/events/import_events.h"
 #include "core/logs/events/import_mlflow.h"
 #include "core/logs/events/import_wandb.h"
-#include "core/logs/events/wandb_log.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "core/logs/lines/import_te_statistics.h"
 #include "core/logs/lines/printed_number.h"
@@ -57,15 +56,6 @@ constexpr std::size_t kLongResponse = std::size_t{4} << 20;
 bool is_recording(std::string_view bytes, const std::string& suffix) {
   if (suffix == ".moescope") return true;
   return bytes.size() < kApplicationIdEnds ? suffix != ".db" : has_application_id(bytes);
-}
-
-// Looks further into a response, because its text may precede its routing.
-bool holds_routed_experts(const std::string& path, std::string_view bytes) {
-  const std::string name = fs::path(path).filename().string();
-  if (begins_like_routed_experts(name, bytes) || holds_routed_tensors(path, bytes)) return true;
-  const bool more = (bytes.starts_with('{') || bytes.starts_with('[')) && bytes.size() == kLookedAt &&
-                    bytes.find("\"step\"") == std::string::npos;
-  return more && begins_like_routed_experts(name, beginning_of(path, kLongResponse));
 }
 
 // True if an indented object ends in a line of its own, and a further one follows.
@@ -408,7 +398,7 @@ FileKind file_kind(const std::string& path, const ImportOptions& options) {
   const JsonHistory history = is_json_lines ? JsonHistory::none : json_history(without_byte_order_mark(whole));
   if (history == JsonHistory::steps) return FileKind::trainer_state;
   if (is_checkpoint_index(path)) return FileKind::tensors;
-  if (holds_routed_experts(path, bytes)) return FileKind::routed_experts;
+  if (is_routed_experts(path, bytes)) return FileKind::routed_experts;
   if (suffix == ".safetensors" || begins_like_npy(bytes) || begins_like_zip(bytes)) return FileKind::tensors;
   if (suffix == ".pt" || suffix == ".pth" || begins_like_pickle(bytes)) return FileKind::tensors;
   if (const std::string problem = encoding_problem(read); !problem.empty()) refuse(path, problem);

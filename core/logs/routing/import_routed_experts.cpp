@@ -385,33 +385,29 @@ Imported import_routed_experts(const std::string& path, const ImportOptions& opt
   return imported;
 }
 
-bool holds_routed_tensors(const std::string& path, std::string_view bytes) {
-  constexpr std::size_t kMaxDimensions = 4;
-  if (!begins_like_zip(bytes) && !begins_like_pickle(bytes) && !path.ends_with(".safetensors")) return false;
+bool is_routed_experts(const std::string& path, std::string_view bytes) {
+  constexpr std::size_t kMaxDimensions = 4, kLookedAt = 4096, kLongResponse = std::size_t{4} << 20;
+  const std::string name = std::filesystem::path(path).filename().string();
+  const bool is_named = is_named_routing(name);
+  const auto has_key = [](std::string_view json) { return json.find("\"routed_experts\"") != json.npos; };
   try {
-    const TensorFile file = open_tensors(path);
-    return std::ranges::any_of(file.tensors(), [](const TensorView& tensor) {
-      return is_routing(tensor) && tensor.shape.size() > 1 && tensor.shape.size() <= kMaxDimensions;
-    });
+    if (begins_like_zip(bytes) || begins_like_pickle(bytes) || path.ends_with(".safetensors"))
+      return is_named || std::ranges::any_of(open_tensors(path).tensors(), [](const TensorView& tensor) {
+               return is_routing(tensor) && tensor.shape.size() > 1 && tensor.shape.size() <= kMaxDimensions;
+             });
+    if (begins_like_npy(bytes)) {
+      const NpyHeader header = npy_header(bytes);
+      return is_integer(header.dtype) && header.shape.size() >= (is_named ? 1 : 3) &&
+             header.shape.size() <= kMaxDimensions;
+    }
   } catch (const std::runtime_error&) {  // its own reader says what is wrong
     return false;
   }
-}
-
-bool begins_like_routed_experts(std::string_view file_name, std::string_view bytes) {
-  const bool named = file_name.find(kRoutedExperts) != std::string_view::npos;
-  if (bytes.starts_with('{') || bytes.starts_with('['))
-    return named || bytes.find("\"routed_experts\"") != std::string_view::npos;
-  const bool is_named = is_named_routing(file_name);
-  if (begins_like_zip(bytes) || begins_like_pickle(bytes) || file_name.ends_with(".safetensors")) return is_named;
-  if (!begins_like_npy(bytes)) return false;
-  try {
-    const NpyHeader header = npy_header(bytes);
-    const std::size_t dimensions = header.shape.size(), min_dimensions = is_named ? 1 : 3;
-    return is_integer(header.dtype) && dimensions >= min_dimensions && dimensions <= 4;
-  } catch (const std::runtime_error&) {
-    return false;
-  }
+  if (!bytes.starts_with('{') && !bytes.starts_with('[')) return false;
+  if (name.find(kRoutedExperts) != name.npos || has_key(bytes)) return true;
+  // The text of a response may precede its routing.
+  const bool is_longer = bytes.size() == kLookedAt && bytes.find("\"step\"") == bytes.npos;
+  return is_longer && has_key(beginning_of(path, kLongResponse));
 }
 
 }  // namespace moescope

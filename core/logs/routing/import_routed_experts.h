@@ -28,13 +28,10 @@ namespace moescope {
 // if several shapes are possible and options.routed does not decide.
 Imported import_routed_experts(const std::string& path, const ImportOptions& options = {});
 
-// True if a file of tensors has integers under a name of routed experts.
-bool holds_routed_tensors(const std::string& path, std::string_view bytes);
-
-// Recognises a file by its first bytes: JSON with the key "routed_experts", or a NumPy array of integers with three or
-// four dimensions. If the name of the file contains
-// "routed_experts" or another name of them, any JSON ("routed_experts" alone), file of torch.save, zip archive or
-// safetensors, or a NumPy array of integers with one to four dimensions.
-bool begins_like_routed_experts(std::string_view file_name, std::string_view bytes);
+// Recognises a file by its first bytes, at most 4096: JSON with the key "routed_experts", a NumPy array of integers
+// with three or four dimensions, or tensors that have integers under a name of routed experts. If the name of the file
+// is such a name, any file of tensors, or a NumPy array of integers with one to four dimensions; any JSON if it
+// contains "routed_experts".
+bool is_routed_experts(const std::string& path, std::string_view bytes);
 
 }  // namespace moescope
