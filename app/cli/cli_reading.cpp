@@ -6,7 +6,7 @@
 
 #include "app/cli/printing.h"
 #include "core/files/text/text_escape.h"
-#include "core/logs/run_choice.h"
+#include "core/logs/runs/log_runs.h"
 #include "core/logs/standard_input.h"
 #include "core/training/engine/lock_step.h"
 

@@ -92,7 +92,7 @@ struct ImportOptions {
   // Texts of mapping files whose rules come before all others: what the user states about names of the log.
   std::vector<std::string> rules;
   // Names of the runs to read from a file with several runs; empty: all. More than `most_runs` runs are refused, by
-  // most readers before reading (run_choice.h).
+  // most readers before reading (log_runs.h).
   std::vector<std::string> only;
   std::size_t most_runs = SIZE_MAX;
 };

@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "core/logs/lines/log_reader.h"
+#include "core/logs/lines/import_jsonl.h"
 
 namespace moescope {
 

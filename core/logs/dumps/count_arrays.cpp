@@ -15,8 +15,8 @@
 #include "core/logs/dumps/count_names.h"
 #include "core/logs/dumps/expert_counts.h"
 #include "core/logs/routing/routed_tokens.h"
-#include "core/logs/run_choice.h"
 #include "core/logs/runs/log_record.h"
+#include "core/logs/runs/log_runs.h"
 #include "core/logs/tag_map.h"
 
 namespace moescope {

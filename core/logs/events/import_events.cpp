@@ -16,7 +16,6 @@
 #include "core/files/text/text_escape.h"
 #include "core/logs/events/event_records.h"
 #include "core/logs/events/expert_buckets.h"
-#include "core/logs/run_choice.h"
 #include "core/logs/runs/log_runs.h"
 #include "tensorboard.pb.h"
 

@@ -12,8 +12,8 @@
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
-#include "core/logs/lines/log_reader.h"
-#include "core/logs/run_choice.h"
+#include "core/logs/lines/import_jsonl.h"
+#include "core/logs/runs/log_runs.h"
 
 namespace moescope {
 

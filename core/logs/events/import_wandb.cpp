@@ -1,6 +1,7 @@
 #include "core/logs/events/import_wandb.h"
 
 #include <fmt/core.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,17 +15,116 @@
 
 #include "core/files/folder_walk.h"
 #include "core/files/input_file.h"
+#include "core/files/little_endian.h"
 #include "core/files/text/json_line.h"
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_escape.h"
 #include "core/logs/events/expert_buckets.h"
-#include "core/logs/events/wandb_log.h"
 #include "core/logs/lines/json_record.h"
-#include "core/logs/run_choice.h"
+#include "core/logs/runs/log_runs.h"
 #include "wandb.pb.h"
 
 namespace moescope {
 namespace {
+
+constexpr std::string_view kBegin(":W&B\xe1\xbe\0", 7);
+constexpr std::size_t kWandbBlock = 32768, kPieceHeader = 7;
+constexpr std::size_t kLongestRecord = std::size_t{64} << 20;
+
+enum Part { kWhole = 1, kFirst = 2, kMiddle = 3, kLast = 4 };
+
+// Reads the records of a file in order.
+class Records {
+ public:
+  explicit Records(std::string_view bytes) : bytes_(bytes), at_(kBegin.size()) {}
+  // Returns nullopt at the end, or if the rest of the record is not written yet. `problem` is empty if the record is
+  // complete.
+  std::optional<std::string> next(std::string& problem);
+  std::size_t remaining_bytes() const { return bytes_.size() - std::min(at_, bytes_.size()); }
+
+ private:
+  struct Piece {
+    int type;
+    std::string_view payload;
+    bool intact;
+  };
+  std::optional<Piece> piece();
+
+  std::string_view bytes_;
+  std::size_t at_;
+};
+
+std::optional<Records::Piece> Records::piece() {
+  if (const std::size_t rest_of_block = kWandbBlock - at_ % kWandbBlock; rest_of_block < kPieceHeader)
+    at_ += rest_of_block;
+  if (at_ + kPieceHeader > bytes_.size()) return std::nullopt;
+  const std::string_view header = bytes_.substr(at_, kPieceHeader);
+  const std::size_t length = little_endian(header.substr(4, 2)), room = kWandbBlock - at_ % kWandbBlock - kPieceHeader;
+  const int type = static_cast<unsigned char>(header[6]);
+  // Some systems append zeros to a file before they write to it; these are not a record.
+  if (header.find_first_not_of('\0') == std::string_view::npos) {
+    at_ += room + kPieceHeader;
+    return piece();
+  }
+  if (length > room || type < kWhole || type > kLast) {  // the next piece is found only in the next block
+    at_ += room + kPieceHeader;
+    return Piece{type, {}, false};
+  }
+  if (at_ + kPieceHeader + length > bytes_.size()) return std::nullopt;
+  const std::string_view checked = bytes_.substr(at_ + 6, 1 + length);
+  const auto crc = ::crc32(0, reinterpret_cast<const Bytef*>(checked.data()), static_cast<uInt>(checked.size()));
+  at_ += kPieceHeader + length;
+  return Piece{type, checked.substr(1), crc == little_endian(header.substr(0, 4))};
+}
+
+std::optional<std::string> Records::next(std::string& problem) {
+  problem.clear();
+  std::string record;
+  bool begun = false;
+  while (const auto found = piece()) {
+    if (!found->intact) problem = "wrong checksum of its bytes";
+    const bool first = found->type == kWhole || found->type == kFirst;
+    if (problem.empty() && first == begun) problem = "parts of a record are missing";
+    if (problem.empty() && record.size() + found->payload.size() > kLongestRecord) problem = "longer than 64 MiB";
+    if (!problem.empty()) return record;
+    begun = true;
+    record += found->payload;
+    if (found->type == kWhole || found->type == kLast) return record;
+  }
+  return std::nullopt;
+}
+
+// Returns the key of an item; nested keys are joined with dots.
+std::string key_of(const wandb::Item& item) {
+  if (item.nested_key_size() == 0) return item.key();
+  std::string key;
+  for (const std::string& label : item.nested_key()) key += (key.empty() ? "" : ".") + label;
+  return key;
+}
+
+// Called with a record, its size in bytes and the number of bytes that are left. Returns false to stop. If it throws
+// Unreadable, the record is counted as bad.
+using WandbHandler = std::function<bool(const wandb::Record&, std::size_t size, std::size_t remaining_bytes)>;
+
+// Calls `handler` with each record and returns the number of records. Skips an incomplete last record, because the file
+// may still be being written. Records with a wrong checksum are counted in `bad` and skipped.
+std::int64_t read_wandb(std::string_view bytes, BadLines& bad, const WandbHandler& handler) {
+  std::int64_t number = 0;
+  Records records(bytes);
+  std::string problem;
+  while (const auto record = records.next(problem)) {
+    ++number;
+    try {
+      wandb::Record parsed;
+      if (problem.empty() && !parsed.ParseFromString(*record)) problem = "no record of W&B";
+      if (!problem.empty()) throw Unreadable(problem);
+      if (!handler(parsed, record->size(), records.remaining_bytes())) break;
+    } catch (const Unreadable& unreadable) {
+      bad.add(number, unreadable.what(), is_in_part(unreadable));
+    }
+  }
+  return number;
+}
 
 // Returns a name as in the history, which has a plain dot where definitions of metrics have "\.".
 std::string without_escapes(std::string name) {
@@ -388,6 +488,10 @@ bool is_wandb_folder(const std::string& folder) {
 
 bool holds_wandb_runs(const std::string& folder) {
   return holds_wandb_files(folder, kDeepestRun);
+}
+
+bool begins_like_wandb(std::string_view bytes) {
+  return bytes.starts_with(kBegin);
 }
 
 Imported import_wandb(const std::string& path, const ImportOptions& options) {

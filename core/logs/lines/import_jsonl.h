@@ -10,12 +10,76 @@
 // is skipped and counted with its number and the reason; if only its loads cannot be read, its figures are.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "core/logs/lines/log_reader.h"
+#include "core/logs/lines/text_log.h"
 
 namespace moescope {
+
+// Reads a log of JSON lines or printed text (text_log.h) line by line, and builds a history for each run.
+class LogReader {
+ public:
+  // `source`: the file, for RunInfo::source.
+  explicit LogReader(std::string source, ImportOptions options = {})
+      : runs_(std::move(source), std::move(options), false, "line"), json_(runs_), text_(runs_) {}
+  LogReader(const LogReader&) = delete;
+  LogReader& operator=(const LogReader&) = delete;
+
+  void read_line(std::string_view line);  // without its newline; never throws
+  // Reads an object as a line; `step`: if it stands outside the object.
+  void read_object(const JsonFields& object, std::optional<std::int64_t> step = std::nullopt);
+  void refuse_line(std::string reason);  // counts a bad line that is not passed to read_line()
+  // Adds the current step to its run even if further layers of it may follow, and the steps that are held until the
+  // first load gives the number of layers. More lines may follow.
+  void finish_step() { runs_.show_steps(); }
+  // Returns the runs, lines and remarks; to be called once, after the last line. Throws TooManyRuns; RefusedLog if
+  // there is no run, or if options.growing is not set and no name is known, the lines are in no order (is_shuffled()),
+  // or the steps begin again in every epoch.
+  Imported finish();
+  std::vector<std::shared_ptr<History>> histories() const { return runs_.histories(); }
+  std::shared_ptr<History> history() const {  // first run; nullptr before its first step
+    return histories().empty() ? nullptr : histories().front();
+  }
+  std::int64_t lines() const { return lines_; }
+  const BadLines& bad() const { return runs_.context().bad; }
+  // True if a last line without a newline can be read before it ends: a whole object, or a printed step of a log whose
+  // lines are not numbered.
+  bool is_whole(std::string_view line);
+  // True if this log, which replaced `earlier`, has the next steps of its runs: their layers and experts are the same,
+  // and they begin after its last steps, or for lines without a step at its last epoch.
+  bool goes_on_from(const LogReader& earlier) const;
+  ImportAccount account() const;
+  // Returns remarks for the user: restarts, the recognised kind of log, names that are not shown.
+  std::vector<std::string> remarks() const;
+
+ private:
+  BadLines& bad_lines() { return runs_.context().bad; }
+  std::optional<std::string_view> whole_object(std::string_view read);
+  template <class Take>
+  void read(Take take);
+  void take(const JsonFields& fields, std::string_view line, bool is_whole_line, std::optional<std::int64_t> step = {});
+  void count_first_line(const LogRecord& record, std::string_view line);
+  void read_text(std::string_view line);
+
+  LogRuns runs_;
+  JsonRecords json_;
+  JsonLines parser_;
+  TextLogReader text_;
+  enum class Form { unknown, json, text } form_ = Form::unknown;
+  std::int64_t lines_ = 0, lines_of_text_ = 0;  // all lines; lines of printed text that have figures of a step
+  std::int64_t last_bad_line_ = 0;
+  std::int64_t unread_loads_ = 0, first_unread_ = 0;  // printed lines with experts of which nothing is read; the first
+  std::string object_;                                // lines of an indented object
+  std::string last_checkpoint_;                       // its name, or the number of lines with figures before it
+  std::size_t object_lines_ = 0;
+  std::string first_line_, names_of_first_;  // a line without a step; its names
+  std::vector<std::string> unknown_lines_;   // the first ones that are neither JSON nor have a known step
+};
 
 // Splits chunks of a file into lines. Lines longer than kLongestLine are counted as bad.
 class LineSplitter {

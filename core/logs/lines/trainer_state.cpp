@@ -13,7 +13,7 @@
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_encoding.h"
 #include "core/files/text/words.h"
-#include "core/logs/lines/log_reader.h"
+#include "core/logs/lines/import_jsonl.h"
 #include "core/logs/runs/log_record.h"
 #include "core/logs/table/import_table.h"
 #include "core/logs/tag_map.h"

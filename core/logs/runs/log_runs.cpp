@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <iterator>
 
-#include "core/logs/run_choice.h"
+#include "core/files/text/text_escape.h"
 
 namespace moescope {
 
 namespace {
 
-constexpr std::size_t kMaxLogRuns = 64, kMaxRunsRead = 16, kLongestRunName = 200, kMaxMatches = 65536;
+constexpr std::size_t kMaxLogRuns = 64, kMaxRunsRead = 16, kLongestRunName = 200, kMaxMatches = 65536, kListedRuns = 20,
+                      kLongestListedRun = 100;
 constexpr int kFirstNamedRun = 1 << 21, kLastRun = 1 << 20;
 
 const NamedValue* run_key(const LogRecord& record) {
@@ -20,7 +21,30 @@ const NamedValue* run_key(const LogRecord& record) {
   return nullptr;
 }
 
+std::string list_of_runs(const std::vector<std::string>& names) {
+  return first_names(names, kListedRuns, kLongestListedRun);
+}
+
 }  // namespace
+
+TooManyRuns::TooManyRuns(const std::string& path, std::vector<std::string> of_file, std::size_t max_runs)
+    : std::runtime_error(
+          fmt::format("{}: holds {} runs; at most {} can be open side by side. --run NAME chooses one of: {}", path,
+                      of_file.size(), max_runs, list_of_runs(of_file))),
+      names(std::move(of_file)) {}
+
+bool is_wanted(const ImportOptions& options, const std::string& name) {
+  return options.only.empty() || std::ranges::find(options.only, name) != options.only.end();
+}
+
+void check_choice(const std::string& path, const std::vector<std::string>& names, const ImportOptions& options) {
+  for (const std::string& chosen : options.only)
+    if (std::ranges::find(names, chosen) == names.end())
+      refuse(path, "holds no run named " + printable(chosen) + ". There are: " + list_of_runs(names));
+  const std::ptrdiff_t chosen =
+      std::ranges::count_if(names, [&](const std::string& name) { return is_wanted(options, name); });
+  if (static_cast<std::size_t>(chosen) > options.most_runs) throw TooManyRuns(path, names, options.most_runs);
+}
 
 LogRuns::LogRuns(std::string source, ImportOptions options, bool is_collected, const char* unit)
     : log_{source, options, TagMap::of_log(options, source), is_collected, {}, BadLines(unit)} {}

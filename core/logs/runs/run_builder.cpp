@@ -14,6 +14,7 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/frame/figures.h"
+#include "core/logs/lines/printed_number.h"
 #include "core/logs/standard_input.h"
 #include "core/recording/marks.h"
 

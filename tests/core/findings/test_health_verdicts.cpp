@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/findings/health.h"
-#include "core/logs/lines/log_reader.h"
+#include "core/logs/lines/import_jsonl.h"
 #include "tests/support/synthetic_log.h"
 
 namespace moescope {

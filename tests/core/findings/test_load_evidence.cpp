@@ -12,7 +12,7 @@
 #include "core/findings/checks.h"
 #include "core/findings/health.h"
 #include "core/findings/load_evidence.h"
-#include "core/logs/lines/log_reader.h"
+#include "core/logs/lines/import_jsonl.h"
 #include "tests/support/made_up_run.h"
 #include "tests/support/says.h"
 #include "tests/support/synthetic_log.h"

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "core/findings/comparison/verdict_words.h"
-#include "core/logs/lines/log_reader.h"
+#include "core/logs/lines/import_jsonl.h"
 #include "tests/support/made_up_losses.h"
 
 namespace moescope {

@@ -1,7 +1,7 @@
 // Names of the programs in assets/tags, in lines as these programs write them.
 #include <gtest/gtest.h>
 
-#include "core/logs/lines/log_reader.h"
+#include "core/logs/lines/import_jsonl.h"
 #include "tests/support/problem_of.h"
 #include "tests/support/says.h"
 
