@@ -32,21 +32,13 @@ std::string_view place_of(Counted counted) {
   return counted == Counted::expert ? kExpertPlace : kNumberPlace;
 }
 
-// Returns the letters, in lower case, before position `at`; separators between them and the number are skipped.
-std::string word_before(std::string_view name, std::size_t at) {
-  name = name.substr(0, at);
-  name = name.substr(0, name.find_last_not_of("/.-_: ") + 1);
-  const auto begin = std::find_if_not(name.rbegin(), name.rend(), [](unsigned char c) { return std::isalpha(c) != 0; });
-  return in_lower_case(name.substr(name.rend() - begin));
-}
-
 // Returns the begin and the end of the number that stands for the expert: that behind such a word, else the last one; 0
 // if there is no number.
 std::pair<std::size_t, std::size_t> expert_in(std::string_view name) {
   std::pair<std::size_t, std::size_t> found;
   for (std::size_t i = name.find_first_of(kDigits); i < name.size(); i = name.find_first_of(kDigits, found.second)) {
     found = {i, std::min(name.find_first_not_of(kDigits, i), name.size())};
-    if (counted_by(word_before(name, i)) == Counted::expert) break;
+    if (counted_before(name.substr(0, i)) == Counted::expert) break;
   }
   return found;
 }
@@ -179,7 +171,7 @@ std::string name_pattern(std::string_view name) {
       pattern += name[i++];
       continue;
     }
-    const std::string_view what = place_of(counted_by(word_before(name, i)));
+    const std::string_view what = place_of(counted_before(name.substr(0, i)));
     const bool is_repeated = what != kNumberPlace && pattern.find(what) != std::string::npos;
     pattern += is_repeated ? kNumberPlace : what;
     while (i < name.size() && is_digit(name[i])) ++i;

@@ -143,6 +143,8 @@ std::string unread_text(const std::string& path) {
            "table with the columns step, layer, expert and count";
   const bool is_list =
       first.starts_with("- ") && second.starts_with("  ") && second.find(": ") != std::string_view::npos;
+  if (text.starts_with("shape: (") || text.find("\u2506") != text.npos)
+    return "is a table that polars prints, which is not read: write it with write_csv()";
   if (text.starts_with("wandb: "))
     return "is what W&B prints, which has the last values only: open the folder of its run, wandb/run-...";
   const bool is_yaml = suffix == ".yaml" || suffix == ".yml" || trimmed(first, " \r") == "---" || is_list;

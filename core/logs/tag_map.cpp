@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -270,6 +271,12 @@ Counted counted_by(std::string_view word) {
   const auto found =
       std::ranges::find_if(kWords, [&](std::string_view words) { return words.find(whole) != words.npos; });
   return word.empty() ? Counted::other : static_cast<Counted>(found - std::begin(kWords));
+}
+
+Counted counted_before(std::string_view text) {
+  text = text.substr(0, text.find_last_not_of("/.-_: [#") + 1);
+  const auto begin = std::find_if_not(text.rbegin(), text.rend(), [](unsigned char c) { return std::isalpha(c) != 0; });
+  return counted_by(in_lower_case(text.substr(text.rend() - begin)));
 }
 
 std::string in_lower_case(std::string_view text) {

@@ -91,7 +91,8 @@ std::string in_lower_case(std::string_view text);
 
 // What a number counts, by the word before it: "layers" of "layers.3", "blk" of "blk3".
 enum class Counted { layer, expert, step, rank, other };
-Counted counted_by(std::string_view word);  // in lower case
+Counted counted_by(std::string_view word);      // in lower case
+Counted counted_before(std::string_view text);  // by the word at its end: "layers.", "[L", "moe block "
 
 inline constexpr const char* kTagsBeside = "moescope-tags.toml";  // the user's mapping beside a log
 // Folder of the user's mapping files for all logs: $XDG_CONFIG_HOME/moescope/tags, ~/.config/moescope/tags; empty:

@@ -104,10 +104,9 @@ bool add_list(JsonList list, NamedValue& to) {
 // Returns the number of a key such as "12", "e12" or "expert_12"; empty if it counts another thing.
 std::string_view number_of_key(std::string_view key, Counted counted) {
   const std::size_t begin = std::min(key.find_first_of("0123456789"), key.size());
-  const std::string word = spelled_alike(key.substr(0, begin));
   const std::string_view number = key.substr(begin);
   const bool is_number = number.find_first_not_of("0123456789") == number.npos && number.size() <= kLongestExpert;
-  return is_number && (begin == 0 || counted_by(trimmed(word, "_")) == counted) ? number : std::string_view();
+  return is_number && (begin == 0 || counted_before(key.substr(0, begin)) == counted) ? number : std::string_view();
 }
 
 }  // namespace

@@ -279,8 +279,7 @@ std::size_t layer_length(std::string_view line) {
   constexpr std::size_t kLongestLayer = 12;  // "decoder layer 3"
   const std::size_t digits = line.substr(0, kLongestLayer).find_first_of("0123456789");
   if (digits == line.npos) return 0;
-  const std::string word = spelled_alike(line.substr(0, digits).substr(line.starts_with('[') ? 1 : 0));
-  if (counted_by(std::string_view(word).substr(word.rfind('_') + 1)) != Counted::layer) return 0;
+  if (counted_before(line.substr(0, digits)) != Counted::layer) return 0;
   return digits + digits_at(line.substr(digits)).size();
 }
 

@@ -350,7 +350,7 @@ bool begins_with_expert(std::string_view line) {
   const std::string_view word = trimmed(line.substr(0, digits), " _[#"),
                          sign = line.substr(digits).substr(digits_at(line.substr(digits)).size());
   const bool has_bar = !sign.empty() && is_like_number(trimmed(without_colours(sign)));  // "E03 \u2588\u2588\u2588 12"
-  return digits < line.size() && word.size() < kLongestWord && counted_by(in_lower_case(word)) == Counted::expert &&
+  return digits < line.size() && word.size() < kLongestWord && counted_before(word) == Counted::expert &&
          (has_bar || (word.size() > 1 && sign.find_first_of(":=|") < 3));
 }
 

@@ -621,6 +621,8 @@ void RunBuilder::set_list(const TagRule& rule, int layer, std::span<const double
     router.expert_bias.assign(values.begin(), values.end());
   } else if (!values.empty()) {
     std::vector<double>& shares = step.experts[layer].shares;
+    if (rank_ && !shares.empty())
+      AccountBook::leave_out(rank_->counts, "shares of ranks cannot be added: those of the last are read");
     keep(sizeof(double) * (std::max(values.size(), shares.size()) - shares.size()));
     shares.assign(values.begin(), values.end());
   }

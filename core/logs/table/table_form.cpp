@@ -52,12 +52,6 @@ int column_that_means(const TagMap& tags, TagMeaning means, const std::vector<st
   return best;
 }
 
-// Returns the last word of a name: "layer" of "moe layer ".
-std::string last_word(std::string_view name) {
-  const std::string spelled = spelled_alike(name);
-  return spelled.substr(spelled.rfind('_') + 1);
-}
-
 bool is_step_name(const TagMap& tags, const std::string& name) {
   const auto match = tags.find(name);
   return match && match->rule->means == TagMeaning::step_number;
@@ -230,14 +224,27 @@ std::optional<TableForm> form_of_numbers(std::size_t cells) {
 
 CellRows first_rows(std::string_view beginning, char delimiter, std::size_t most_rows = kRowsLookedAt) {
   CellRows first;
+  std::vector<std::string> remark;  // the names of columns, as numpy.savetxt writes them: "# step layer e0"
   const auto take = [&](const CsvRow& row) {
-    if (first.size() == most_rows || row.too_long || is_table_remark(row.cells)) return;
+    const bool is_title = first.empty() && row.cells.size() == 1 && delimiter != ' ';  // a line above the table
+    if (first.size() == most_rows || row.too_long || is_title) return;
+    if (is_table_remark(row.cells)) {
+      remark.assign(row.cells.begin(), row.cells.end());
+      if (remark[0] == "#")
+        remark.erase(remark.begin());
+      else
+        remark[0] = trimmed(remark[0], "# ");
+      return;
+    }
+    if (first.empty() && remark.size() == row.cells.size() && is_like_number(row.cells[0]) &&
+        !is_like_number(remark[0]))
+      first.push_back(remark);
     first.emplace_back(row.cells.begin(), row.cells.end());
   };
   try {
     CsvRows rows(delimiter);
     rows.add(beginning, take);
-    if (first.empty()) rows.finish(take);
+    if (first.size() < 2 || most_rows > kRowsLookedAt) rows.finish(take);
   } catch (const Unreadable&) {  // reported when the whole file is read
   }
   return first;
@@ -310,11 +317,11 @@ std::optional<Counted> counted_by_columns(std::span<const std::string> header) {
   std::int64_t before = -1, number = 0;
   for (const std::string& name : header.subspan(1)) {
     const std::size_t digits = name.find_last_not_of("0123456789") + 1;
-    const std::string word = last_word(name.substr(0, digits));
+    const Counted word = digits == 0 ? Counted::other : counted_before(name.substr(0, digits));
     if (!read_number(std::string_view(name).substr(digits), number) || number <= std::exchange(before, number) ||
-        (counted_by(word) == Counted::other && !word.empty()) || counted.value_or(counted_by(word)) != counted_by(word))
+        (word == Counted::other && digits > 0) || counted.value_or(word) != word)
       return std::nullopt;
-    counted = counted_by(word);
+    counted = word;
   }
   return counted;
 }
@@ -339,7 +346,7 @@ std::string turned_table(const std::string& path) {
     if (std::ranges::any_of(rows, [&](const auto& row) { return row.size() != rows[0].size(); })) continue;
     const auto is_of_expert = [&](std::size_t row) {
       const std::string& name = rows[row][0];
-      return counted_by(last_word(name.substr(0, name.find_last_not_of("0123456789") + 1))) == Counted::expert;
+      return counted_before(name.substr(0, name.find_last_not_of("0123456789") + 1)) == Counted::expert;
     };
     const bool are_experts = is_of_expert(0) || is_of_expert(1);
     if (*counted == Counted::other && are_experts)

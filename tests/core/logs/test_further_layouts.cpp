@@ -87,6 +87,11 @@ TEST_F(FurtherLayouts, LoadsBelowTheLineOfAStepBelongToIt) {
 
 // A list without a name is taken for loads by its shape alone.
 TEST_F(FurtherLayouts, RowsOfNumbersByLayerAreAssumedToBeLoads) {
+  const auto bars = open("bars.log", at_two_steps("[step STEP] loss=2.5\nLayer 1 expert load:\n  E0 \u2588\u2588 3\n"
+                                                  "  E1 \u2588\u2588\u2588 5\n  E2 \u2588 STEP\n"))
+                        .histories.at(0);
+  EXPECT_EQ(bars->frame_at(10)->routers.at(0).tokens_per_expert, (LoadCounts{3, 5, 10}))
+      << "a step in brackets follows";
   for (const char* rows :
        {"Layer 0: 3 5 8\nLayer 1: 2 6 8\n", "        E0   E1   E2\nL0      3    5    8\nL1      2    6    8\n",
         "L0: [E0: 3, E1: 5, E2: 8] L1: [E0: 2, E1: 6, E2: 8]\n"}) {
@@ -127,6 +132,16 @@ TEST_F(FurtherLayouts, KeysOfLoadsMayNameLayerAndExpert) {
   EXPECT_EQ(text.histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{3, 5, 8}));
 }
 
+TEST_F(FurtherLayouts, ATableMayHaveALineAboveItAndItsHeaderInARemark) {
+  const auto remark = open("remark.txt", "# step layer e0 e1\n10 1 3 5\n20 1 2 6\n").histories.at(0);
+  EXPECT_EQ(remark->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{2, 6}));
+  const auto notebook = open("table.txt",
+                             " [20/20 02:33, Epoch 1/1]\nStep\tTraining Loss\tValidation Loss\n"
+                             "10\t2.5\tNo log\n20\t2.25\tNo log\n");
+  EXPECT_EQ(notebook.histories.at(0)->value_at(Metric::ce_loss, kWholeRun, 20), 2.25f);
+  EXPECT_EQ(notebook.histories.at(0)->count(), 2u);
+}
+
 TEST_F(FurtherLayouts, ColumnsMayBeStepsOrLayers) {
   for (const char* header : {"metric,10,20\n", "name,step_10,step_20\n", ",step 10,step 20\n"}) {
     const auto run = open("turned.csv", header + std::string("loss,2.5,2.25\nlayer_1/expert_0/tokens,3,2\n"
@@ -135,7 +150,7 @@ TEST_F(FurtherLayouts, ColumnsMayBeStepsOrLayers) {
     EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 20), 2.25f) << header;
     EXPECT_EQ(run->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{2, 6})) << header;
   }
-  const auto steps = open("steps.csv", "expert,step_10,step_20\n0,3,2\n1,5,6\n").histories.at(0);
+  const auto steps = open("steps.csv", "expert,step_10,step_20\n0,3,2\n1,5,6").histories.at(0);
   EXPECT_EQ(steps->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{2, 6}));
   for (const char* text : {"expert,layer_1,layer_2\n0,3,2\n1,5,6\n", "layer_1 layer_2\nexpert_0 3 2\nexpert_1 5 6\n"}) {
     const auto layers = open(text[0] == 'e' ? "layers.csv" : "layers.txt", text).histories.at(0);
