@@ -214,9 +214,9 @@ void LessonFigureList::fill() {
     auto* value = row->findChild<QLabel*>("figure_value");
     const bool judged = rows_[i].kind != LessonFigureRow::Kind::missing;
     value->setFont(typeFont(Type::body, judged));
-    value->setText(rows_[i].value);
+    value->setText(withUnbrokenUnits(rows_[i].value));
     auto* note = row->findChild<QLabel*>("figure_note");
-    note->setText(rows_[i].note);
+    note->setText(withUnbrokenUnits(rows_[i].note));
     note->setVisible(!rows_[i].note.isEmpty());
     tint(value, rows_[i]);
     const bool unexpected = rows_[i].kind == LessonFigureRow::Kind::unexpected;
@@ -410,7 +410,7 @@ void LessonPane::showFigures(const QList<LessonFigureRow>& figures) {
 void LessonPane::showReveal(const QString& verdict, const QString& text) {
   reveal_card_->setVisible(!verdict.isEmpty() || !text.isEmpty());
   verdict_->setVisible(!verdict.isEmpty());
-  verdict_->setText(verdict);
+  verdict_->setText(withUnbrokenUnits(verdict));
   if (text != std::exchange(revealed_, text)) showTextAndCode(explanation_, text);
 }
 

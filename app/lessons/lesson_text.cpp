@@ -40,10 +40,14 @@ void addCode(QBoxLayout* column, const QString& code) {
 
 }  // namespace
 
-QString spacedText(QString markdown) {
-  static const QRegularExpression space_before_unit(QStringLiteral("(?<=\\d) (?=%|dB|\u00d7)"));
-  markdown.replace(space_before_unit, QStringLiteral("\u00a0"));
-  return markdown.trimmed().replace("\n\n", QStringLiteral("\n\n\u00a0\n\n"));
+QString withUnbrokenUnits(QString text) {
+  static const QRegularExpression space_before_unit(QStringLiteral("(?<=\\d) (?=%|dB|\u00d7|nats)"));
+  text.replace(space_before_unit, QStringLiteral("\u00a0"));
+  return text.replace("nats/token", QStringLiteral("nats/\u2060token"));  // a word joiner
+}
+
+QString spacedText(const QString& markdown) {
+  return withUnbrokenUnits(markdown).trimmed().replace("\n\n", QStringLiteral("\n\n\u00a0\n\n"));
 }
 
 void showTextAndCode(QBoxLayout* column, const QString& markdown) {
