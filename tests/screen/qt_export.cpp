@@ -319,7 +319,7 @@ class ExportTest : public QObject {
     QTest::keyClick(window_.get(), Qt::Key_C, Qt::ControlModifier);
     const QMimeData* copied = QApplication::clipboard()->mimeData();
     QVERIFY(copied->hasImage());
-    QCOMPARE(copied->text(), panel->csv());
+    QCOMPARE(copied->text(), panel->csvFile());
     QVERIFY(copied->data("image/svg+xml").startsWith("<?xml"));
   }
 
