@@ -151,7 +151,7 @@ class AddedLogsTest : public QObject {
     QTRY_VERIFY2_WITH_TIMEOUT(strip_begins("Better: B good.jsonl since step "), qPrintable(compare->strip()->text()),
                               kWaitMs);
     const auto* regression = compare->findChild<RegressionPanel*>();
-    QVERIFY2(regression->answerText().contains("Yes, better"), qPrintable(regression->answerText()));
+    QVERIFY2(regression->answerText().contains("No, better"), qPrintable(regression->answerText()));
     QVERIFY(!regression->visibleRegion().isEmpty());
     QVERIFY(compare->findChild<LoadDifferencePanel*>()->visibleRegion().isEmpty());  // a tab behind the regression
     QCOMPARE(regression->findChild<FittedLabel*>("settings_that_differ")->text(),
