@@ -8,12 +8,49 @@
 #include <QRegularExpression>
 #include <algorithm>
 #include <functional>
+#include <tuple>
+
+#include "core/files/assets.h"
 
 namespace moescope {
 
 namespace {
 
-constexpr int kTreeLevels = 4;  // levels from a program in a build folder up to its source tree
+constexpr int kTreeLevels = 4;         // levels from a program in a build folder up to its source tree
+constexpr int kShortestBeginning = 3;  // letters of a synonym that are enough
+constexpr int kNamedPage = 100;        // words in a title for which a synonym that is the title counts
+
+struct PageText {
+  ManualPage page;
+  QString text, headings;  // headings: with the first cells of the rows of tables
+};
+
+QList<PageText> pageTexts() {
+  static const QRegularExpression kHeading(R"(^(?:#+ |\| )([^|\n]+))", QRegularExpression::MultilineOption);
+  QList<PageText> texts;
+  for (const ManualPage& page : manualPages()) {
+    QFile file(page.path);
+    if (!file.open(QIODevice::ReadOnly)) continue;
+    PageText text{page, QString::fromUtf8(file.readAll()), {}};
+    for (const auto& heading : kHeading.globalMatch(text.text)) text.headings += heading.captured(1) + '\n';
+    texts << text;
+  }
+  return texts;
+}
+
+using Weight = std::tuple<qsizetype, qsizetype, qsizetype>;  // words in the title and in headings, places
+
+// Counts the words of `hit`, which has no place if one of them is missing.
+Weight weightOf(const PageText& text, ManualPage& hit) {
+  qsizetype in_title = 0, in_headings = 0;
+  for (const QString& word : hit.words) {
+    const qsizetype places = text.text.count(word, Qt::CaseInsensitive);
+    hit.places = places > 0 && hit.places >= 0 ? hit.places + places : -1;
+    in_title += text.page.title.contains(word, Qt::CaseInsensitive);
+    in_headings += text.headings.contains(word, Qt::CaseInsensitive);
+  }
+  return {in_title, in_headings, hit.places};
+}
 
 }  // namespace
 
@@ -48,30 +85,42 @@ QList<ManualPage> manualPages() {
   return pages;
 }
 
-QList<ManualPage> manualPagesWith(const QStringList& words) {
-  static const QList<std::pair<ManualPage, QString>> kTexts = [] {
-    QList<std::pair<ManualPage, QString>> texts;
-    for (const ManualPage& page : manualPages()) {
-      QFile file(page.path);
-      if (file.open(QIODevice::ReadOnly)) texts.append({page, QString::fromUtf8(file.readAll())});
-    }
-    return texts;
-  }();
-  QList<ManualPage> found;
-  for (const auto& [page, text] : kTexts) {
-    ManualPage hit = page;
-    for (const QString& word : words) {
-      const qsizetype places = text.count(word, Qt::CaseInsensitive);
-      hit.places = places > 0 && hit.places >= 0 ? hit.places + places : -1;
-    }
-    if (hit.places > 0) found << hit;
+Synonyms synonymsOf(const QString& typed) {
+  static const QStringList kLines = QString::fromStdString(std::string(asset("palette/synonyms.txt"))).split('\n');
+  QStringList words, by_beginning;
+  const QString query = typed.simplified().toLower();
+  for (const QString& line : kLines) {
+    const QString word = line.section('=', 0, 0).trimmed();
+    if (line.startsWith('#') || word.isEmpty()) continue;
+    const bool is_word = query == word || query == word + 's';
+    if (is_word || (query.size() >= kShortestBeginning && word.startsWith(query)))
+      for (const QString& synonym : line.section('=', 1).split(','))
+        (is_word ? words : by_beginning) << synonym.trimmed();
   }
-  const auto weight = [&](const ManualPage& page) {
-    const auto is_in_title = [&](const QString& word) { return page.title.contains(word, Qt::CaseInsensitive); };
-    return std::pair(std::ranges::count_if(words, is_in_title), page.places);
-  };
-  std::ranges::stable_sort(found, std::greater{}, weight);
-  return found;
+  return words.isEmpty() ? Synonyms{by_beginning} : Synonyms{words, true};
+}
+
+QList<ManualPage> manualPagesWith(const QString& typed) {
+  static const QList<PageText> kTexts = pageTexts();
+  QList<std::pair<Weight, ManualPage>> found;
+  for (const PageText& text : kTexts) {
+    std::pair<Weight, ManualPage> best{{}, text.page};
+    const QStringList synonyms = synonymsOf(typed).words;
+    for (const QString& words : QStringList(typed.simplified()) + synonyms) {
+      ManualPage hit = text.page;
+      hit.words = words.split(' ', Qt::SkipEmptyParts);
+      const bool is_title = words.compare(hit.title, Qt::CaseInsensitive) == 0 && words != typed;
+      if (const Weight weight = weightOf(text, hit); !is_title && hit.places > 0 && weight > best.first)
+        best = {weight, hit};
+    }
+    const qsizetype named = synonyms.indexOf(text.page.title.toLower());
+    if (named >= 0) std::get<0>(best.first) += kNamedPage - named;
+    if (named >= 0 || best.second.places > 0) found << best;
+  }
+  std::ranges::stable_sort(found, std::greater{}, &std::pair<Weight, ManualPage>::first);
+  QList<ManualPage> pages;
+  for (const auto& [weight, page] : found) pages << page;
+  return pages;
 }
 
 ManualPage manualPageOn(const QString& workspace) {

@@ -2,20 +2,26 @@
 #pragma once
 
 #include <QList>
-#include <QString>
+#include <QStringList>
 
 namespace moescope {
 
 struct ManualPage {
   QString title, path;
-  qsizetype places = 0;  // of searched words
+  qsizetype places = 0;    // of searched words
+  QStringList words = {};  // those that were found: what was typed, or a synonym of it
 };
 
 QString manualFolder();           // empty if there is no manual
 QList<ManualPage> manualPages();  // in reading order
-// Returns the pages with all of the words. Pages with more of them in the title come first, then those with more
-// places.
-QList<ManualPage> manualPagesWith(const QStringList& words);
+struct Synonyms {
+  QStringList words;           // of the screen, the best first
+  bool is_whole_word = false;  // false: only the beginning of a word of the table was typed
+};
+Synonyms synonymsOf(const QString& typed);  // from assets/palette/synonyms.txt
+// Returns the pages with all typed words, or with a synonym. Pages that a synonym names come first, then those with the
+// words in the title, in a heading or at the beginning of a row of a table, then those with more places.
+QList<ManualPage> manualPagesWith(const QString& typed);
 QString manualPage(const QString& name);            // path of "precision.md"; empty if there is no such page
 ManualPage manualPageOn(const QString& workspace);  // the page about a workspace or "Lessons"; empty if there is none
 

@@ -157,17 +157,22 @@ void ManualWindow::markPage(const QUrl& source) {
     if (pages_->item(row)->data(Qt::UserRole).toString() == source.toLocalFile()) pages_->setCurrentRow(row);
 }
 
-// Lists the pages that have all words, with the number of places. Returns the path of the first of manualPagesWith().
+QStringList ManualWindow::words() const {
+  const auto hit = std::ranges::find(hits_, text_->source().toLocalFile(), &ManualPage::path);
+  return hit == hits_.end() ? QStringList() : hit->words;
+}
+
+// Lists the pages with what is searched, with the number of places. Returns the path of the first of them.
 QString ManualWindow::listHits() {
-  const QList<ManualPage> hits = manualPagesWith(words());
+  hits_ = isSearching() ? manualPagesWith(query_->text()) : QList<ManualPage>();
   for (int row = 0; row < pages_->count(); ++row) {
     QListWidgetItem* item = pages_->item(row);
     const QString title = item->data(kTitleRole).toString();
-    const auto hit = std::ranges::find(hits, item->data(Qt::UserRole).toString(), &ManualPage::path);
-    item->setText(hit != hits.end() ? QString("%1 (%2)").arg(title).arg(hit->places) : title);
-    item->setHidden(!words().isEmpty() && hit == hits.end());
+    const auto hit = std::ranges::find(hits_, item->data(Qt::UserRole).toString(), &ManualPage::path);
+    item->setText(hit != hits_.end() && hit->places > 0 ? QString("%1 (%2)").arg(title).arg(hit->places) : title);
+    item->setHidden(isSearching() && hit == hits_.end());
   }
-  return hits.value(0).path;
+  return hits_.value(0).path;
 }
 
 // Marks the words, and shows the next paragraph with most of them in the middle of the view.
@@ -202,7 +207,7 @@ bool ManualWindow::showHit(int behind) {
 void ManualWindow::search(int behind) {
   listHits();
   const QListWidgetItem* shown = pages_->currentItem();
-  bool found = (shown && !shown->isHidden() && showHit(behind)) || words().isEmpty();
+  bool found = !isSearching() || (shown && !shown->isHidden() && (showHit(behind) || words().isEmpty()));
   for (int n = 1, row = qMax(0, pages_->currentRow()); n <= pages_->count() && !found; ++n) {
     const QListWidgetItem* item = pages_->item((row + n) % pages_->count());
     if (item->isHidden()) continue;

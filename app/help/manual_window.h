@@ -5,6 +5,8 @@
 #include <QLineEdit>
 #include <QTimer>
 
+#include "app/help/manual.h"
+
 class QLabel;
 class QListWidget;
 class QTextBrowser;
@@ -24,12 +26,14 @@ class ManualWindow : public QDialog {
  private:
   void follow(const QUrl& link);
   void markPage(const QUrl& source);  // in the list
-  QStringList words() const { return query_->text().split(' ', Qt::SkipEmptyParts); }
+  bool isSearching() const { return !query_->text().trimmed().isEmpty(); }
+  QStringList words() const;  // that were found on the shown page
   QString listHits();
   void search(int behind);   // shows the next place of the words, in this page or in the next that has them
   bool showHit(int behind);  // in this page, behind this position
 
   QTimer pause_;
+  QList<ManualPage> hits_;
   QListWidget* pages_;
   QLineEdit* query_;
   QLabel* missing_;

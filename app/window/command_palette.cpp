@@ -9,7 +9,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
-#include "core/files/assets.h"
+#include "app/help/manual.h"
 #include "core/files/text/words.h"
 #include "core/numerics/index.h"
 #include "widgets/look/fitted_text.h"
@@ -22,10 +22,12 @@ namespace moescope {
 namespace {
 
 constexpr int kPaletteWidth = 680, kPaletteRows = 14, kKindColumn = 128;
-constexpr int kInTitle = 200;          // what a word in the title counts; at the beginning of a word twice as much
-constexpr int kAsTyped = 10000;        // a title with what is typed counts more than any synonym
-constexpr int kShortestWord = 3;       // letters of a typed word by which names are similar
-constexpr int kShortestBeginning = 3;  // letters of a synonym that are enough
+constexpr int kInTitle = 200;       // what a word in the title counts; at the beginning of a word twice as much
+constexpr int kAsTyped = 10000;     // a title with what is typed counts more than a synonym of its beginning,
+constexpr int kAsSynonym = 200000;  // but less than a synonym of the whole word,
+constexpr int kPerSynonym = 20000;  // the first one most,
+constexpr int kAsFinding = 400000;  // and a finding about the open runs most
+constexpr int kShortestWord = 3;    // letters of a typed word by which names are similar
 
 // Paints a command's name and other name, with the matched letters in bold, and at the right its keys and its group.
 class CommandDelegate : public QStyledItemDelegate {
@@ -108,21 +110,6 @@ int placeOfPart(const QString& part, const QString& text) {
 
 }  // namespace
 
-QStringList synonymsOf(const QString& query) {
-  static const QString kAll = QString::fromStdString(std::string(asset("palette/synonyms.txt")));
-  QStringList words, by_beginning;
-  const QString typed = query.simplified().toLower();
-  for (const QString& line : kAll.split('\n')) {
-    const QString word = line.section('=', 0, 0).trimmed();
-    if (line.startsWith('#') || word.isEmpty()) continue;
-    const bool is_word = typed == word || typed == word + 's';
-    if (is_word || (typed.size() >= kShortestBeginning && word.startsWith(typed)))
-      for (const QString& synonym : line.section('=', 1).split(','))
-        (is_word ? words : by_beginning) << synonym.trimmed();
-  }
-  return words.isEmpty() ? by_beginning : words;
-}
-
 CommandList::CommandList(std::vector<PaletteCommand> commands, QObject* parent)
     : QAbstractListModel(parent), commands_(std::move(commands)), known_(commands_.size()) {
   setQuery({});
@@ -152,23 +139,26 @@ void CommandList::setQuery(const QString& query) {
     for (const PaletteCommand& command :
          commands_[i].of_typed ? commands_[i].of_typed(typed) : std::vector<PaletteCommand>())
       commands_.push_back(command);
-  QStringList queries{typed};
-  queries += synonymsOf(typed);
+  const Synonyms synonyms = synonymsOf(typed);
+  const QStringList queries = QStringList(typed) + synonyms.words;
   for (std::size_t i = 0; i < commands_.size(); ++i) {
     if (commands_[i].of_typed) continue;
     std::optional<Shown> best;
-    for (const QString& candidate : queries) {
-      if (candidate != typed && !commands_[i].title.contains(candidate, Qt::CaseInsensitive)) continue;
-      auto shown = found(i, candidate);
-      if (shown && candidate != typed) shown->matched.clear();  // it is not what was typed
+    for (int q = 0; q < queries.size(); ++q) {
+      if (q > 0 && !commands_[i].title.contains(queries[q], Qt::CaseInsensitive)) continue;
+      auto shown = found(i, queries[q]);
+      if (shown && q > 0) shown->matched.clear();  // it is not what was typed
+      if (shown && q > 0 && synonyms.is_whole_word) shown->score += kAsSynonym - q * kPerSynonym;
       if (shown && (!best || shown->score > best->score)) best = std::move(shown);
     }
     if (!best) continue;
     const bool is_term = commands_[i].group == QLatin1String("Term");  // what the window has comes first
     const bool is_of_manual =
         commands_[i].group == QLatin1String("Manual") || commands_[i].title.startsWith("Manual: ");
+    if (commands_[i].group == QLatin1String("Finding") && commands_[i].title.contains(typed, Qt::CaseInsensitive))
+      best->score += kAsFinding;
     if (is_of_manual || (!is_term && commands_[i].title.contains(typed, Qt::CaseInsensitive)))
-      best->score += is_of_manual ? -kAsTyped : kAsTyped;
+      best->score += is_of_manual ? -kAsFinding : kAsTyped;
     shown_.push_back(std::move(*best));
   }
   has_match_ = !shown_.empty();

@@ -24,9 +24,6 @@ struct PaletteCommand {
   std::function<std::vector<PaletteCommand>(const QString& typed)> of_typed = {};
 };
 
-// Returns the words of the screen for what is typed; empty if no synonym is known.
-QStringList synonymsOf(const QString& query);
-
 class CommandList : public QAbstractListModel {
   Q_OBJECT
 

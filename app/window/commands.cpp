@@ -172,7 +172,7 @@ class Collector {
     commands_.emplace_back().of_typed = [window = window_](const QString& typed) {
       std::vector<PaletteCommand> found;
       if (typed.size() < kShortestSearch) return found;
-      for (const ManualPage& page : manualPagesWith(typed.split(' ', Qt::SkipEmptyParts)).mid(0, kPagesWithWords))
+      for (const ManualPage& page : manualPagesWith(typed).mid(0, kPagesWithWords))
         found.push_back({QString("\"%1\" in the manual: %2").arg(typed, page.title),
                          "Manual",
                          countedText(to_int(page.places), "place"),
@@ -212,10 +212,12 @@ class Collector {
                                          QRegularExpression::MultilineOption);
     for (auto rows = kRow.globalMatch(QString::fromUtf8(glossary.readAll())); rows.hasNext();) {
       const auto row = rows.next();
-      const QString term = row.captured(1), meaning = row.captured(3);
+      const QString term = row.captured(1), other_names = row.captured(2).trimmed(), meaning = row.captured(3);
       if (term == QLatin1String("term")) continue;
-      add("Term: " + term, "Term",
-          [window = window_, term, meaning] { showExplanation(window, term, meaning.toHtmlEscaped()); });
+      add(
+          "Term: " + term, "Term",
+          [window = window_, term, meaning] { showExplanation(window, term, meaning.toHtmlEscaped()); }, {},
+          other_names);
     }
   }
 

@@ -157,7 +157,7 @@ class PaletteTest : public QObject {
       if (line.startsWith('#') || line.isEmpty()) continue;
       const QString word = line.section('=', 0, 0).trimmed();
       const QStringList led_to = found(list, word);
-      for (const QString& synonym : synonymsOf(word)) {
+      for (const QString& synonym : synonymsOf(word).words) {
         const QStringList named = found(list, synonym);
         if (!list.hasMatch() || !led_to.contains(named.front())) astray << line + ": " + synonym;
       }
@@ -177,6 +177,68 @@ class PaletteTest : public QObject {
     };
     QVERIFY(is_page(lessons.back()) && std::ranges::is_partitioned(lessons, std::not_fn(is_page)));
     QVERIFY2(found(list, "fp8").front().contains("FP8"), qPrintable(found(list, "fp8").mid(0, 5).join("; ")));
+  }
+
+  // What a new user types, what the palette should list first (its beginning), and the page that the manual should
+  // open.
+  void whatNewUsersTypeFindsItsAnswerFirst() {
+    struct Query {
+      const char *typed, *command, *page;
+    };
+    static constexpr Query kQueries[] = {
+        {"formats", "MXFP8", "Precision and microscaling"},
+        {"plan", "Panel: Expert placement", "Cluster model"},
+        {"underflow", "Panel: Quantization error", "Glossary"},
+        {"dead", "Unused experts", "Glossary"},
+        {"collapse", "Lesson 2: Rich get richer", "Router and balance"},
+        {"imbalance", "Panel: Balance", "Router and balance"},
+        {"uneven", "Panel: Balance", "Router and balance"},
+        {"overflow", "Panel: Block microscope", "Glossary"},
+        {"fp8", "FP8", "Precision and microscaling"},
+        {"mxfp8", "MXFP8", "Precision and microscaling"},
+        {"nvfp4", "NVFP4", "Precision and microscaling"},
+        {"home", "Start page", "The window"},
+        {"all-to-all", "Panel: All-to-all", "Cluster model"},
+        {"a2a", "Panel: All-to-all", "Cluster model"},
+        {"dispatch", "Panel: All-to-all", "Cluster model"},
+        {"combine", "Panel: All-to-all", "Cluster model"},
+        {"aux loss", "Auxiliary loss", "Router and balance"},
+        {"capacity drop", "Beyond capacity", "Router and balance"},
+        {"dropped tokens", "Beyond capacity", "Router and balance"},
+        {"grouped gemm", "Panel: Time of a step", "Glossary"},
+        {"microscope", "Panel: Block microscope", "Precision and microscaling"},
+        {"problem set", "All lessons", "Lessons for a course"},
+        {"dark mode", "Theme: Dark", "The window"},
+        {"torchtitan", "Open...", "Logs of other programs"},
+        {"wandb", "Open...", "Logs of other programs"},
+        {"eplb", "Panel: Expert placement", "Cluster model"},
+        {"hot expert", "Panel: Expert load", "Glossary"},
+        {"outlier", "Panel: Block scale map", "Glossary"},
+        {"tutorial", "All lessons", "First hour"},
+        {"shortcuts", "Keyboard and mouse", "The window"},
+        {"screenshot", "Save picture of the window", "The window"},
+        {"huggingface", "Open...", "Checkpoints of other programs"},
+        {"deepep", "Panel: DeepEP gain", "Cluster model"},
+        {"entropy", "Entropy of load", "Router and balance"},
+        {"skew", "Panel: Balance", "Router and balance"},
+        {"perplexity", "Cross-entropy loss", "Glossary"},
+        {"nan", "Panel: Findings", "Router and balance"},
+        {"bits", "Panel: Block microscope", "Precision and microscaling"},
+        {"expert parallel", "Panel: All-to-all", "Cluster model"},
+        {"replicas", "Panel: Expert placement", "Cluster model"},
+    };
+    MainWindow window(false);
+    CommandList list(commandsOf(&window), nullptr);
+    QStringList missed;
+    for (const Query& query : kQueries) {
+      const QString command = found(list, query.typed).value(0);
+      const QString page = manualPagesWith(query.typed).value(0).title;
+      if (!command.startsWith(query.command))
+        missed << QString("%1: %2, not %3").arg(query.typed, command, query.command);
+      if (page != query.page) missed << QString("%1 in the manual: %2, not %3").arg(query.typed, page, query.page);
+    }
+    for (const QString& text : missed) qInfo("%s", qPrintable(text));
+    QCOMPARE(missed.size(), 0);
   }
 
   void formatsExpertsLayersAndFindingsAreFound() {
