@@ -17,7 +17,7 @@ SOURCES = ["widgets/**/*.cpp", "widgets/**/*.h", "app/**/*.cpp", "app/**/*.h", "
            "core/findings/*.cpp", "core/findings/texts/*.cpp", "core/findings/health/*.cpp", "core/findings/explain/*.cpp",
            "core/findings/comparison/*.cpp", "core/config/*_fields.cpp", "core/lessons/*.cpp"]
 ASSETS = ["assets/panels/*.html", "assets/lessons/*.toml", "assets/exhibits/*.toml", "assets/claims/[0-9]*.toml",
-          "assets/presets/**/*.toml", "assets/recipes/*.toml"]
+          "assets/presets/**/*.toml", "assets/recipes/*.toml", "assets/palette/data_sources.txt"]
 NOT_SHOWN = ["app/cli/"]  # not on the screen; tests of the command line check these texts
 
 LITERAL = re.compile(r'//[^\n]*|/\*.*?\*/|\'(?:\\.|[^\'\\])\'|R"\((.*?)\)"|"((?:\\.|[^"\\\n])*)"', re.S)
@@ -55,6 +55,8 @@ def strings_of(path):
     source = path.read_text(encoding="utf-8")
     if path.suffix == ".html":
         return [" ".join(paragraph.split()) for paragraph in source.split("</p>") if reads_as_words(paragraph)]
+    if path.suffix == ".txt":
+        return [line.split(" = ", 1)[1] for line in source.splitlines() if " = " in line]
     if path.suffix != ".toml":
         return [text for text in literals(source) if reads_as_words(text)]
     source = COMMENT_OF_TOML.sub("", source)

@@ -46,6 +46,7 @@
 #include "app/window/menus.h"
 #include "app/window/projector_view.h"
 #include "app/workspaces/microscaling_workspace.h"
+#include "app/workspaces/text_workspace.h"
 #include "app/workspaces/window_layout.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/recording/history/router_window.h"
@@ -195,6 +196,7 @@ void MainWindow::buildLessons() {
   connect(lessons_, &LessonActions::goOnRequested, control_, &RunControl::goOn);
   connect(files_, &FileActions::lessonOpened, lessons_, [this](const QString& path) { lessons_->start(path); });
   first_steps_->connectTo(control_, files_, lessons_);
+  connect(workspaces_->text(), &TextWorkspace::modelWanted, first_steps_, &FirstSteps::showPage);
   first_steps_->page()->setCosts(costs_);
   first_steps_->page()->setRecentFiles(files_->recentMenu());
   connect(first_steps_->page(), &StartPage::setupRequested, drawer_, [this](const QString& preset) {

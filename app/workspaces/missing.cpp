@@ -35,9 +35,9 @@ QString textsMissing(const History& run, TextKind kind) {
   if (!run.text_steps(kind).empty()) return {};
   switch (kind) {
     case TextKind::probe:
-      return "probe text";
+      return "a routed probe text";
     case TextKind::sample:
-      return "samples of the model";
+      return "text that the model wrote";
     case TextKind::batch:
       break;
   }

@@ -1,6 +1,17 @@
 #include "app/workspaces/text_workspace.h"
 
+#include <QGridLayout>
+#include <QLabel>
+#include <QPushButton>
+#include <algorithm>
+#include <utility>
+
 #include "app/workspaces/missing.h"
+#include "core/files/assets.h"
+#include "core/frame/frame.h"
+#include "widgets/look/layouts.h"
+#include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
 #include "widgets/text/coactivation_panel.h"
 #include "widgets/text/routing_stability_panel.h"
 #include "widgets/text/specialisation_panel.h"
@@ -17,16 +28,59 @@ TextWorkspace::TextWorkspace(Selection* selection, QWidget* parent) : Workspace(
   coactivation_ = addDock(new CoactivationPanel(selection_), "dock_text_coactivation");
   stability_ = addDock(new RoutingStabilityPanel(selection_), "dock_text_stability");
   setEssential({tokens_, coactivation_, specialisation_});
+  next_steps_ = makeNextSteps();
+  setCentralWidget(next_steps_);
+  next_steps_->hide();
   arrange();
   foldWithout(tokens_, [](const History& run) {
     return textsMissing(run, TextKind::probe).isEmpty() ? QString() : textsMissing(run, TextKind::batch);
   });
   foldWithout(sample_, [](const History& run) { return textsMissing(run, TextKind::sample); });
   foldWithout(stability_, [](const History& run) { return textsMissing(run, TextKind::probe); });
-  const auto counts_missing = [](const History& run) {
-    return run.specialisation_frame_at(INT64_MAX) ? QString() : QString("counts of texts by expert");
-  };
-  for (QDockWidget* dock : {specialisation_, coactivation_}) foldWithout(dock, counts_missing);
+  foldWithout(specialisation_, [](const History& run) {
+    return run.specialisation_frame_at(INT64_MAX) ? QString() : QString("domains by expert");
+  });
+  foldWithout(coactivation_, [](const History& run) {
+    const auto counts = run.specialisation_frame_at(INT64_MAX);
+    const auto has_pairs = [](const SpecialisationFrame& layer) { return !layer.together_EE.empty(); };
+    return counts && std::ranges::any_of(counts->specialisation, has_pairs) ? QString()
+                                                                            : QString("experts chosen together");
+  });
+}
+
+QWidget* TextWorkspace::makeNextSteps() {
+  auto* page = new QWidget;
+  auto* grid = new QGridLayout(page);
+  grid->setVerticalSpacing(kSpace16);
+  auto* text = new QLabel(QString::fromUtf8(asset("panels/text_next_steps.html")));
+  auto* model = new QPushButton("Train or open a model");
+  model->setProperty(kPrimaryProperty, true);
+  auto* read = new QPushButton("What was read");
+  connect(model, &QPushButton::clicked, this, &TextWorkspace::modelWanted);
+  connect(read, &QPushButton::clicked, this, &Workspace::accountWanted);
+  auto* row = plainRow(kSpace8);
+  for (QPushButton* button : {model, read}) row->addWidget(button);
+  row->addStretch(1);
+  grid->addWidget(text, 1, 1);
+  grid->addLayout(row, 2, 1);
+  for (const int outer : {0, 2}) grid->setColumnStretch(outer, 1);
+  grid->setRowStretch(0, 1);
+  grid->setRowStretch(3, 2);
+  return page;
+}
+
+bool TextWorkspace::useRoomOfFolded() {
+  if (hasAnswer()) return false;
+  for (QDockWidget* dock : docks())
+    if (!dock->isHidden()) empty_ << dock;
+  for (QDockWidget* dock : empty_) dock->hide();
+  next_steps_->show();
+  return true;
+}
+
+void TextWorkspace::giveRoomBack() {
+  next_steps_->hide();
+  for (QDockWidget* dock : std::exchange(empty_, {})) dock->show();
 }
 
 // Arranges the default layout: the text above, the specialisation of the experts below.

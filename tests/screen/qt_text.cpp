@@ -1,10 +1,18 @@
-// The panels of Text with made-up histories: their figures, pictures and requests.
+// The panels of Text with made-up histories: their figures, pictures and requests; the workspace with logs.
+#include <QFile>
 #include <QPushButton>
 #include <QSignalSpy>
+#include <QTemporaryDir>
 #include <QTest>
 #include <algorithm>
 #include <random>
 
+#include "app/actions/file_actions.h"
+#include "app/start/first_steps.h"
+#include "app/start/start_page.h"
+#include "app/window/main_window.h"
+#include "app/workspaces/text_workspace.h"
+#include "app/workspaces/workspace_tabs.h"
 #include "tests/support/controls.h"
 #include "tests/support/sample_frames.h"
 #include "tests/support/screen_test.h"
@@ -419,7 +427,7 @@ class TextTest : public QObject {
       panel.grab();
     };
     settle();
-    QVERIFY2(panel.findChild<LinePlot*>()->notice().contains("one 100 steps before"), "the run has 40 steps");
+    QVERIFY2(panel.findChild<LinePlot*>()->notice().contains("a routing 100 steps earlier"), "the run has 40 steps");
     panel.restoreState({{"against", 2}});
     settle();
     QVERIFY(panel.findChild<LinePlot*>()->notice().isEmpty());
@@ -521,6 +529,46 @@ class TextTest : public QObject {
       QVERIFY(!panel->explain().isEmpty());
     }
     qDeleteAll(panels);
+  }
+
+  // From step 700 on the log has one domain alone, and it never has pairs of experts.
+  void aLogShowsItsLastCountsOfTwoDomains() {
+    MainWindow window(false);
+    window.show();
+    window.files()->open({QStringLiteral(MOESCOPE_TEST_DATA "/../assets/samples/domain_shift.jsonl")});
+    window.workspaces()->bringUp("text");
+    TextWorkspace* text = window.workspaces()->text();
+    auto* panel = text->findChild<SpecialisationPanel*>();
+    QTRY_COMPARE_WITH_TIMEOUT(panel->findChild<MatrixPlot*>()->rows(), 4, 60000);
+    QCOMPARE(panel->findChild<MatrixPlot*>()->notice(), QString());
+    QTRY_VERIFY(text->dock("dock_text_coactivation")->isHidden());
+    const auto parts = panel->findChildren<QWidget*>();
+    for (const char* part : {"step 600", "only python at step 1,400", "counts of layer 4 alone"})
+      QTRY_VERIFY2(std::ranges::any_of(parts, [&](const QWidget* w) { return w->toolTip().contains(part); }), part);
+  }
+
+  void aLogWithoutTextsOffersTheNextSteps() {
+    const QTemporaryDir folder;
+    QFile log(folder.filePath("loads.jsonl"));
+    QVERIFY(log.open(QIODevice::WriteOnly));
+    for (int step = 0; step < 3; ++step)
+      log.write(QString("{\"step\":%1,\"layer\":0,\"top_k\":1,\"tokens_per_expert\":[1,2,3,2]}\n").arg(step).toUtf8());
+    log.close();
+    MainWindow window(false);
+    window.show();
+    window.files()->open({log.fileName()});
+    QTRY_VERIFY_WITH_TIMEOUT(window.selection()->history(), 60000);
+    window.workspaces()->bringUp("text");
+    TextWorkspace* text = window.workspaces()->text();
+    const auto button = [&](const QString& name) {
+      const auto buttons = text->findChildren<QPushButton*>();
+      const auto found = std::ranges::find(buttons, name, &QPushButton::text);
+      return found == buttons.end() ? nullptr : *found;
+    };
+    QTRY_VERIFY(button("Train or open a model")->isVisible());
+    for (const QDockWidget* dock : text->docks()) QVERIFY2(dock->isHidden(), qPrintable(dock->objectName()));
+    button("Train or open a model")->click();
+    QVERIFY(window.firstSteps()->page()->isVisible());
   }
 };
 

@@ -608,21 +608,9 @@ namespace {
 
 // Returns where a log can get `what` from; empty if there is nothing to say.
 QString sourceOf(const QString& what) {
-  static const std::pair<const char*, const char*> kSources[] = {
-      {"copies between ranks",
-       "Key \"volume\" of JSON lines; every run that is trained here has them. The panel Expert "
-       "placement shows what follows from the loads alone"},
-      {"tokens per expert", "The logger moescope_log.py writes them"},
-      {"quantization statistics",
-       "Call log_blocks() of moescope_log.py in the training, or log TransformerEngine's debug statistics"},
-      {"experts chosen together", "Logs with every token's experts have them, and every run that is trained here"},
-      {"bytes by expert", "Runs that are trained here have them"},
-      {"domains by expert", "Key \"specialisation\" of JSON lines; every run that is trained here has them"},
-      {"texts with their routing", "Runs that are trained here have them (telemetry.probe)"},
-      {"a routed probe text", "Runs that are trained here have one (telemetry.probe)"},
-      {"text that the model wrote", "Runs that are trained here have it (telemetry.sample_every)"}};
-  for (const auto& [name, source] : kSources)
-    if (what == QLatin1String(name)) return QString::fromLatin1(source);
+  static const QStringList kSources = QString::fromUtf8(asset("palette/data_sources.txt")).split('\n');
+  for (const QString& line : kSources)
+    if (line.startsWith(what + " = ")) return line.section(" = ", 1);
   return {};
 }
 

@@ -205,7 +205,7 @@ void CoactivationPanel::refillTogether() {
                                  ? "\n\nMap shows which experts take similar tokens."
                                  : ""));
   const int experts = to_int(specialisation->n_experts()), top_k = topK(*specialisation);
-  if (top_k < 2) return view_->setNotice("A token has one expert here: none are chosen together (router.top_k)");
+  if (top_k < 2) return view_->setNotice("Each token has one expert, so no experts are chosen together (router.top_k)");
   view_->setNotice({});
   share_ = coactivation_share(*specialisation);
   baseline_ = coactivation_baseline(top_k, experts);
@@ -219,7 +219,7 @@ void CoactivationPanel::refillTogether() {
       codes.push_back(is_missing(share) ? kNoDataCode : utilisationCode(share / baseline_));
     }
   view_->setCells(experts, experts, std::move(codes));
-  showOrder("share of an expert's tokens that another gets, too");
+  showOrder("share of an expert's tokens that also go to another one");
 }
 
 void CoactivationPanel::showOrder(const QString& title) {
@@ -253,7 +253,7 @@ QStringList CoactivationPanel::describePair(int i, int j) const {
   if (!specialisation) return {};
   const auto at = [&](int a, int b) { return a * specialisation->n_experts() + b; };
   if (i == j) return {QString("expert %1: %2").arg(i).arg(countedText(specialisation->together_EE[at(i, i)], "token"))};
-  return {QString("%1 of expert %2's tokens go to expert %3, too").arg(formatPercent(share_[at(i, j)])).arg(i).arg(j),
+  return {QString("%1 of expert %2's tokens also go to expert %3").arg(formatPercent(share_[at(i, j)])).arg(i).arg(j),
           QString("by chance alone: %1; the measured share is %2 times that")
               .arg(formatPercent(baseline_), formatValue(share_[at(i, j)] / baseline_, 3)),
           countedText(specialisation->together_EE[at(i, j)], "token")};

@@ -232,7 +232,7 @@ QString RoutingStabilityPanel::whyNoTrack() const {
   if (busy_ && track_.looked() < 0) return QString("Comparing the routings of the probe text");
   return QString(
              "No earlier routing to compare with yet. The probe text is routed every telemetry.texts_every steps; %1.")
-      .arg(against_->currentIndex() == kShortBefore ? QString("a comparison needs one 100 steps before")
+      .arg(against_->currentIndex() == kShortBefore ? QString("a comparison needs a routing 100 steps earlier")
                                                     : QString("a comparison needs an earlier one"));
 }
 

@@ -23,6 +23,7 @@ namespace {
 enum Order { kById, kByDomain, kByTeam };
 enum Figure { kLift, kBytes, kLossWithout, kPruning };
 constexpr std::size_t kNamedExperts = 3;
+constexpr int kFramesBack = 20;                 // counts that are looked at for texts of two domains
 constexpr std::int64_t kStepsOverTraining = 8;  // number of steps at which a run is measured
 constexpr float kMinPreference = 1.3f;          // lift below which an expert hardly prefers a domain
 
@@ -220,7 +221,7 @@ bool SpecialisationPanel::byBytes() const {
 
 const SpecialisationFrame* SpecialisationPanel::counts() const {
   const SpecialisationFrame* chosen = specialisationOf(frame_.get(), selection_->layer());
-  // A log may have the table of one layer only; the axis then names that layer.
+  // A log may have the table of one layer only; status() then names that layer.
   if (!chosen && frame_ && frame_->specialisation.size() == 1) return &frame_->specialisation.front();
   return chosen;
 }
@@ -245,14 +246,30 @@ std::vector<int> SpecialisationPanel::columnOrder(const SpecialisationFrame& tab
   return order;
 }
 
-// Returns why experts cannot be compared by domain; empty if there are texts of two domains.
-QString SpecialisationPanel::whyNotCompared(const SpecialisationFrame& specialisation) const {
+// Names the domains whose tokens are counted in the frame.
+QStringList SpecialisationPanel::countedDomains() const {
   QStringList domains;
-  for (std::size_t i = 0; i < share_.size(); i += specialisation.n_experts())
-    if (!is_missing(share_[i])) domains << domainName(selection_->history()->info(), i / specialisation.n_experts());
-  if (domains.size() > 1) return {};
-  const QString domain_text = domains.isEmpty() ? QString("none") : domains.front();
-  return QString("Specialisation compares texts of two domains or more. In this run: %1").arg(domain_text);
+  const SpecialisationFrame* table = counts();
+  const std::vector<float> share = table ? domain_share(*table) : std::vector<float>();
+  for (std::size_t i = 0; i < share.size(); i += table->n_experts())
+    if (!is_missing(share[i])) domains << domainName(selection_->history()->info(), i / table->n_experts());
+  return domains;
+}
+
+// Finds the newest counts of two domains or more; without such, the newest. Sets what is to be said about newer counts.
+void SpecialisationPanel::findCounts() {
+  const auto at = [this](std::int64_t step) {
+    return selection_->history()->specialisation_layer_at(selection_->layer(), step);
+  };
+  const auto newest = frame_ = at(selection_->step());
+  const QStringList domains = countedDomains();
+  one_domain_.clear();
+  for (int i = 0; i < kFramesBack && frame_ && countedDomains().size() < 2; ++i) frame_ = at(frame_->step - 1);
+  if (!frame_ || countedDomains().size() < 2)
+    frame_ = newest;
+  else if (frame_ != newest)
+    one_domain_ =
+        QString("only %1 at %2 %3").arg(domains.join(QString()), selection_->stepWord(), formatCount(newest->step));
 }
 
 void SpecialisationPanel::refill() {
@@ -260,13 +277,17 @@ void SpecialisationPanel::refill() {
   frame_.reset();
   if (!hasSteps(view_)) return;
   if (removes()) return refillRemoval();
-  frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
+  findCounts();
   const SpecialisationFrame* specialisation = counts();
   if (!specialisation || specialisation->domain_DE.empty())
     return view_->setNotice(notInLogNotice(history->info(), "domains by expert"));
   lift_ = domain_lift(*specialisation);
   share_ = domain_share(*specialisation);
-  view_->setNotice(whyNotCompared(*specialisation));
+  const QStringList domains_counted = countedDomains();
+  view_->setNotice(domains_counted.size() > 1 ? QString()
+                                              : QString("Specialisation compares texts of two domains or more. Counted "
+                                                        "up to here: %1")
+                                                    .arg(domains_counted.value(0, "none")));
   if (!view_->notice().isEmpty()) return;
   base_ = expert_share(*specialisation);
   columns_ = columnOrder(*specialisation, lift_);
@@ -283,8 +304,8 @@ void SpecialisationPanel::refill() {
   }
   view_->setCells(domains, experts, std::move(codes));
   view_->setLegend(liftLegend(isDark(palette())));
-  view_->setRowAxis(ticksOf(names), "domain, by expert");
-  view_->setColumnAxis(ticksOf(columns_), QString());
+  view_->setRowAxis(ticksOf(names), "domain");
+  view_->setColumnAxis(ticksOf(columns_), "expert, " + order_->currentText());
   const int column = index_in(columns_, selection_->expert());
   view_->setCurrent(column < 0 ? -1 : std::clamp(domain_, 0, domains - 1), column);
 }
@@ -358,7 +379,11 @@ QString SpecialisationPanel::status() const {
     return measured() ? measuredText(*selection_, measured()->second.pieces, measured()->first) : QString();
   std::int64_t step = frame_ ? frame_->step : -1;
   if (byBytes()) step = bytes_->step();
-  return step < 0 ? QString() : timeStatus(step, false);
+  QStringList parts{step < 0 ? QString() : timeStatus(step, false)};
+  if (!byBytes() && !one_domain_.isEmpty()) parts << one_domain_;
+  if (const auto* table = byBytes() ? nullptr : counts(); table && table->layer != selection_->layer())
+    parts << QString("counts of layer %1 alone").arg(table->layer);
+  return parts.join(", ");
 }
 
 ValueTable SpecialisationPanel::table() const {

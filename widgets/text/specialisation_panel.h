@@ -50,7 +50,8 @@ class SpecialisationPanel : public Panel {
   bool byBytes() const;
   std::vector<int> columnOrder(const SpecialisationFrame& table, const std::vector<float>& lift) const;
   QStringList describe(int row, int column) const;
-  QString whyNotCompared(const SpecialisationFrame& specialisation) const;
+  QStringList countedDomains() const;
+  void findCounts();
   Answer expertsOf(std::size_t domain) const;
 
   QStackedWidget* stack_;
@@ -63,6 +64,7 @@ class SpecialisationPanel : public Panel {
   std::shared_ptr<const MeasuredExperts> measured_;
   ExpertGrid removal_;
   std::shared_ptr<const TelemetryFrame> frame_;
+  QString one_domain_;  // domain of newer counts than those that are shown; empty: none
   std::vector<float> lift_, share_, base_;
   std::vector<int> columns_;  // expert of each column
   int domain_ = -1;           // clicked domain; -1: none
