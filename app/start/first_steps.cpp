@@ -37,6 +37,10 @@ QString whatIsShown(const Workspace& workspace) {
       .arg(workspace.name(), panels.join(", "), last);
 }
 
+bool needsRun(const WorkspaceTabs& workspaces) {
+  return workspaces.current() != workspaces.microscaling() && workspaces.current() != workspaces.cluster();
+}
+
 }  // namespace
 
 FirstSteps::FirstSteps(StartPage* page, LessonsPage* lessons_page, RunSession* session, Selection* selection,
@@ -50,15 +54,12 @@ FirstSteps::FirstSteps(StartPage* page, LessonsPage* lessons_page, RunSession* s
   connect(session_, &RunSession::opened, this, [this] { ask(nullptr); });
   connect(session_, &RunSession::failed, this, &FirstSteps::look, Qt::QueuedConnection);
   connect(selection_, &Selection::dataChanged, this, &FirstSteps::showTimeline);
-  const auto show_panels = [this](bool without_run) {
-    is_without_run_ = without_run;
-    ask(nullptr);
-  };
+  const auto show_panels = [this] { ask(nullptr); };
   const TensorsPanel* tensors = workspaces_->microscaling()->tensorLab()->browser();
-  connect(tensors, &TensorsPanel::fileOpened, this, [show_panels] { show_panels(true); });
-  connect(workspaces_, &WorkspaceTabs::broughtUp, this, [=] { show_panels(tensors->showsFile()); });
+  connect(tensors, &TensorsPanel::fileOpened, this, show_panels);
+  connect(workspaces_, &WorkspaceTabs::broughtUp, this, show_panels);
   for (FullPage* full_page : pages()) {
-    connect(full_page, &FullPage::backRequested, this, [show_panels] { show_panels(true); });
+    connect(full_page, &FullPage::backRequested, this, show_panels);
     connect(full_page, &FullPage::shown, this, &FirstSteps::showProgress);
   }
   look();
@@ -107,6 +108,7 @@ QList<FullPage*> FirstSteps::pages() const {
 void FirstSteps::offerPage() {
   is_wanted_ = true;
   showProgress();
+  if (session_->histories().empty() && !session_->opening() && !needsRun(*workspaces_)) requested_page_ = page_;
   look();
 }
 
@@ -126,22 +128,19 @@ void FirstSteps::ask(FullPage* page) {
   if (page) page->setFocus(Qt::OtherFocusReason);
 }
 
-// Shows the page that was asked for; without one, the start page while no run is open. Panels that work without a run
-// can be asked for. The page stays while the first run is being opened, so that no empty panels are shown in between.
+// Shows the page that was asked for; without one, the start page while no run is open and the workspace needs one. The
+// page stays while the first run is being opened, so that no empty panels are shown in between.
 void FirstSteps::look() {
   const bool busy = session_->opening() && page_->isHidden();
   const bool is_empty = session_->histories().empty() && !session_->isFollowing() && !(lessons_ && lessons_->active());
   const Workspace* workspace = workspaces_->current();
-  const bool needs_run = workspace != workspaces_->microscaling() && workspace != workspaces_->cluster();
-  const bool offers = is_wanted_ && is_empty && !busy && (needs_run || !is_without_run_);
+  const bool offers = is_wanted_ && is_empty && !busy && needsRun(*workspaces_);
   const FullPage* page = requested_page_;
   if (!page && offers) page = page_;
   for (FullPage* full_page : pages()) {
     QWidget* focused = QApplication::focusWidget();
     if (full_page != page && full_page->isAncestorOf(focused)) focused->clearFocus();  // not to the menu button
-    QString way_to_panels = "Back to " + workspace->name();
-    if (offers) way_to_panels = needs_run ? QString() : workspace->name() + " without a run";
-    full_page->setBack(way_to_panels);
+    full_page->setBack(offers ? QString() : "Back to " + workspace->name());
     full_page->setVisible(full_page == page);
   }
   if (offers && workspace != workspaces_->overview()) page_->setHeading("MoEScope", whatIsShown(*workspace));

@@ -50,7 +50,6 @@ class FirstSteps : public QObject {
   WorkspaceTabs* workspaces_;
   LessonActions* lessons_ = nullptr;
   bool is_wanted_ = false;
-  bool is_without_run_ = false;         // panels were asked for that work without a run
   FullPage* requested_page_ = nullptr;  // the page that was asked for; nullptr: none
 };
 

@@ -45,15 +45,16 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
   microscope_ = addDock(tensor_lab_->microscope(), "dock_micro_microscope");
   setEssential({error_, microscope_});
   arrange();
-  for (QDockWidget* dock : {error_, scales_}) foldWithout(dock, quantizationMissing, true);
-  for (QDockWidget* dock : {tensors_, what_if_, map_})
-    foldWithout(dock, [this](const History& run) {
-      const bool may_capture = run_origin(run.info()) != RunOrigin::log || !tensor_lab_->tensorName().isEmpty();
-      return may_capture ? QString() : quantizationMissing(run);
-    });
-  foldWithout(costs_, [](const History& run) {
+  const auto tensor_missing = [this](const History& run) {
+    const bool may_capture = run_origin(run.info()) != RunOrigin::log || !tensor_lab_->tensorName().isEmpty();
+    return may_capture ? QString() : quantizationMissing(run);
+  };
+  const auto model_missing = [](const History& run) {
     return run_origin(run.info()) == RunOrigin::log ? QString("model of the run") : QString();
-  });
+  };
+  for (QDockWidget* dock : {error_, scales_}) foldWithout(dock, quantizationMissing, true);
+  for (QDockWidget* dock : {tensors_, what_if_, map_}) foldWithout(dock, tensor_missing, true);
+  foldWithout(costs_, model_missing, true);
   connect(selection_, &Selection::dataChanged, this, &MicroscalingWorkspace::bringUpError);
 }
 
@@ -92,7 +93,7 @@ void MicroscalingWorkspace::setDefaultSizes() {
 }
 
 void MicroscalingWorkspace::showTensors() {
-  for (QDockWidget* dock : {tensors_, map_, microscope_}) bringIntoView(dock);
+  for (QDockWidget* dock : {what_if_, tensors_, map_, microscope_}) bringIntoView(dock);
 }
 
 }  // namespace moescope

@@ -269,10 +269,11 @@ void Workspace::foldAnew() {
 // Returns the shown docks without data, except for one if no other dock would be left; its panel shows why it is empty.
 QList<QDockWidget*> Workspace::emptyDocks(QStringList* missing_data) {
   QList<QDockWidget*> empty;
-  const bool is_own = !folded_for_->info().config_toml.empty();
+  const bool is_own = !folded_for_ || !folded_for_->info().config_toml.empty();
   for (const Foldable& foldable : foldable_) {
     const bool is_looked_at = foldable.dock->isVisibleTo(this) && (!is_own || foldable.of_own_runs);
-    const QString missing = is_looked_at ? foldable.missing(*folded_for_) : QString();
+    QString missing;
+    if (is_looked_at) missing = folded_for_ ? foldable.missing(*folded_for_) : QString("a run");
     if (missing.isEmpty()) continue;
     empty << foldable.dock;
     if (!missing_data->contains(missing)) *missing_data << missing;
@@ -286,7 +287,7 @@ QList<QDockWidget*> Workspace::emptyDocks(QStringList* missing_data) {
 
 void Workspace::fold() {
   all_empty_ = false;
-  if (!folded_for_ || folded_for_->steps().empty()) return;
+  if (folded_for_ && folded_for_->steps().empty()) return;
   QStringList missing_data, names;
   const QScopedValueRollback<bool> ours(arranging_, true);
   folded_ = emptyDocks(&missing_data);
@@ -295,11 +296,13 @@ void Workspace::fold() {
     names << dock->windowTitle();
     dock->hide();
   }
-  const bool is_log = run_origin(folded_for_->info()) == RunOrigin::log;
+  const bool is_log = folded_for_ && run_origin(folded_for_->info()) == RunOrigin::log;
   const QString source = is_log ? "log" : "run";
   read_->setVisible(is_log);
   const QString hidden = countedText(names.size(), "panel") + " hidden";
-  missing_line_->setTexts({QString("Not in this %1: %2. %3").arg(source, missing_data.join(", "), hidden), hidden});
+  const QString reason =
+      folded_for_ ? QString("Not in this %1: %2").arg(source, missing_data.join(", ")) : QString("No run is open");
+  missing_line_->setTexts({QString("%1. %2").arg(reason, hidden), hidden});
   missing_line_->setToolTip("Hidden: " + names.join(", "));
   showFoldLine(hasAnswer());  // else the verdict above the panels says the same
   room_used_ = !projected_ && useRoomOfFolded();

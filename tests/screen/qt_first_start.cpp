@@ -164,24 +164,21 @@ class FirstStartTest : public QObject {
     QCOMPARE(w.window.findChild<SetupForm*>()->draft().name, std::string("nano"));
   }
 
-  // All workspaces show the page while no run is open; the panels of two can be asked for, since they work without a
-  // run.
+  // While no run is open, all workspaces show the page but two, which work without a run.
   void aWorkspaceWithoutARunShowsThePage() {
     EmptyWindow w;
     w.window.firstSteps()->offerPage();
     for (Workspace* workspace : w.window.workspaces()->all()) {
       w.window.workspaces()->bringUp(workspace);
       const bool needs_run = workspace->name() != "Microscaling" && workspace->name() != "Cluster";
-      QVERIFY2(w.page()->isVisible(), qPrintable(workspace->name()));
+      QVERIFY2(w.page()->isVisible() == needs_run, qPrintable(workspace->name()));
+      if (!needs_run) continue;
       const QString about = QString("<i>%1</i> shows these panels of a run: ").arg(workspace->name());
       const auto labels = w.page()->findChildren<QLabel*>();
       const bool is_told =
           std::ranges::any_of(labels, [&](const QLabel* label) { return label->text().startsWith(about); });
       QVERIFY2(is_told == (workspace->name() != "Overview"), qPrintable(workspace->name()));
-      auto* without_run = w.page()->findChild<QToolButton*>("page_back");
-      QCOMPARE(without_run->isVisible(), !needs_run);
-      if (!needs_run) without_run->click();
-      QVERIFY2(w.page()->isVisible() == needs_run, qPrintable(workspace->name()));
+      QVERIFY(!w.page()->findChild<QToolButton*>("page_back")->isVisible());
     }
     w.window.workspaces()->bringUp(QString("router"));
     QSignalSpy opened(w.window.session(), &RunSession::opened);
