@@ -122,7 +122,8 @@ void CaptureBar::setSource(Source source) {
   news_ = false;
   for (QToolButton* button : {cancel_, capture_again_, save_, rotated_}) button->hide();
   offer(-1);
-  QString long_form = "An example: open a file of tensors (.safetensors, .npy, .pt) to see its blocks here";
+  QString long_form =
+      "An example: double-click a value to change it, or open a file of tensors (.safetensors, .npy, .pt)";
   if (source == Source::live)
     long_form =
         "Click a cell of Quantization error to capture that operand from the running model, or open a file of tensors";

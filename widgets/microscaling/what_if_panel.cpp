@@ -291,7 +291,10 @@ WhatIfPanel::WhatIfPanel(Selection* selection, QWidget* parent)
                        "Figure in the cells; read SQNR together with what is flushed to zero");
   connect(metric_, &QComboBox::currentIndexChanged, this,
           [this](int i) { table_->setMetric(static_cast<WhatIfMetric>(i)); });
-  columns_ = makeChoice({"by block size", "by scale rule"}, "Columns", "Setting that differs between the columns");
+  columns_ =
+      makeChoice({"by block size", "by scale rule"}, "Columns",
+                 "Setting that differs between the columns. E4M3 rounds a value to the same 3 bits in a block of any "
+                 "size; E2M3 has as many bits and few exponents, so it comes near E4M3 in narrow blocks");
   connect(columns_, &QComboBox::currentIndexChanged, this,
           [this](int i) { table_->setColumns(static_cast<WhatIfColumns>(i)); });
   cancel_ = new QAction("Stop computing", this);

@@ -70,11 +70,18 @@ void addMxCards(const BlockAnatomy& block, std::vector<BlockCard>& cards) {
 
 void addNvfp4Cards(const BlockAnatomy& block, std::vector<BlockCard>& cards) {
   cards.push_back({"Divided by 6", fourDigits(static_cast<double>(block.amax) / 6), {"the largest E2M1", "E2M1"}});
-  cards.push_back({"Scale of the tensor", fourDigits(block.scale.tensor), {"FP32, shared by all blocks", "FP32"}});
+  const double tensor = block.scale.tensor, quotient = tensor > 0 ? block.amax / 6.0 / tensor : 0;
+  cards.push_back({"Scale of the tensor",
+                   fourDigits(tensor),
+                   {QString("largest of the tensor, %1, / (6 × 448)").arg(fourDigits(tensor * 6 * 448)),
+                    QString("%1 / (6 × 448)").arg(fourDigits(tensor * 6 * 448))}});
   cards.push_back({"Scale of the block",
                    exactText(decode(ElementFormat::e4m3, block.scale.code)),
-                   {QString("E4M3 code %1; scale %2").arg(block.scale.code).arg(fourDigits(block.scale.value)),
-                    QString("E4M3 code %1").arg(block.scale.code)}});
+                   {QString("%1 in E4M3: code %2; scale %3")
+                        .arg(fourDigits(quotient))
+                        .arg(block.scale.code)
+                        .arg(fourDigits(block.scale.value)),
+                    QString("%1 in E4M3: code %2").arg(fourDigits(quotient)).arg(block.scale.code)}});
 }
 
 void addFp8Cards(const BlockAnatomy& block, std::vector<BlockCard>& cards) {
