@@ -161,6 +161,7 @@ QWidget* AccountWindow::makeEditor() {
   keep_button->setToolTip("Writes moescope-tags.toml beside the log, which is read for all logs of its folder");
   for_all->setToolTip("Writes a mapping file into the folder of MoEScope's settings");
   auto* column = plainColumn(box, kSpace8);
+  column->setContentsMargins(kSpace8, 0, 0, 0);
   constexpr int kOfEditor = 3, kOfPreview = 2;  // parts of the height
   column->addWidget(scrollOf(editor_), kOfEditor);
   column->addWidget(preview_, kOfPreview);
@@ -407,28 +408,28 @@ struct NameMeaning {
 };
 const std::vector<NameMeaning>& meanings() {
   static const std::vector<NameMeaning> all = {
-      {"Load of experts",
+      {"Expert load",
        {{"tokens of a step", "tokens_per_expert"},
         {"shares of a step: their sum is 1", "load_share"},
         {"times the fair share: their mean is 1", "utilization"}}},
-      {"Training loss", {{"nats", "ce_loss"}, {"bits", "ce_loss", kNatsOfBit}}},
+      {"Cross-entropy loss", {{"nats", "ce_loss"}, {"bits", "ce_loss", kNatsOfBit}}},
       {"Validation loss", {{"nats", "val_loss"}, {"bits", "val_loss", kNatsOfBit}}},
       {"Expert bias", {{"", "expert_bias"}}},
       {"Auxiliary loss", {{"", "aux_loss"}}},
-      {"z-loss", {{"", "z_loss"}}},
+      {"Router z-loss", {{"", "z_loss"}}},
       {"Gradient norm", {{"", "grad_norm"}}},
       {"Learning rate", {{"", "lr"}}},
-      {"Tokens per second", {{"", "tokens_per_s"}}},
+      {"Throughput", {{"", "tokens_per_s"}}},
       {"Tokens so far", {{"", "tokens_so_far"}}},
       {"Tokens of a step", {{"", "tokens_of_step"}}},
-      {"MaxVio", {{"", "max_vio"}}},
-      {"Entropy of the load, 1 for an even one", {{"", "entropy_norm"}}},
-      {"Coefficient of variation of the load", {{"", "cv"}}},
-      {"Share of dead experts", {{"", "dead_fraction"}}},
-      {"Share of dropped tokens", {{"", "dropped_fraction"}}},
-      {"Number of the step", {{"", "step"}}},
-      {"Number of the layer", {{"", "layer"}}},
-      {"Number of the expert", {{"", "expert"}}},
+      {"MaxVio (batch)", {{"", "max_vio"}}},
+      {"Entropy of load", {{"", "entropy_norm"}}},
+      {"Spread of load (CV)", {{"", "cv"}}},
+      {"Unused experts", {{"", "dead_fraction"}}},
+      {"Beyond capacity", {{"", "dropped_fraction"}}},
+      {"Step", {{"", "step"}}},
+      {"Layer", {{"", "layer"}}},
+      {"Expert", {{"", "expert"}}},
       {"Left out", {{"", "ignored"}}}};
   return all;
 }
@@ -473,7 +474,6 @@ void AccountTable::showPending(const std::string& name, const StatedName& choice
   const bool is_pending = !units.empty();
   item->setText(kTakenFor, is_pending ? QString(meanings()[meaning].text) : takenFor(*row));
   item->setText(kUnit, is_pending ? QString(units[unit].text).section(':', 0, 0) : QString::fromStdString(row->unit));
-  item->setText(kBecause, is_pending ? "pending: " + becauseText(*row) : becauseText(*row));
   const Colors& c = colors(palette());
   const auto read_color = row->is_shown ? c.ink : c.ink2;
   for (const int column : {int{kTakenFor}, int{kUnit}}) {

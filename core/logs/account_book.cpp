@@ -298,16 +298,16 @@ void AccountBook::judge_shape(const NameCounts& counts, AccountRow& row) {
   const auto are_near = [&](double sum) {
     return lowest >= sum * (1 - kSumTolerance) && highest <= sum * (1 + kSumTolerance);
   };
-  const std::string values = fmt::format("the {} values of a layer and step ", first.values);
+  const std::string values = fmt::format("{} values of a layer ", first.values);
   if (is_whole && lowest == highest && lowest >= experts) {
     row.means = "tokens_per_expert";
-    row.reason = values + "are whole numbers that always add up to " + decimal(lowest, 6);
+    row.reason = values + "are whole numbers and add up to " + decimal(lowest, 6);
   } else if (are_near(experts)) {
     row.means = "utilization";
-    row.reason = values + "have the mean 1";
+    row.reason = values + "have mean 1";
   } else if (lowest > 0 && are_near(lowest) && counts.sums_.size() > 1) {
     row.means = "load_share";
-    row.reason = values + "always add up to " + decimal(lowest, 4) +
+    row.reason = values + "add up to " + decimal(lowest, 4) +
                  (decimal(lowest, 4) == decimal(highest, 4) ? std::string() : " to " + decimal(highest, 4));
   } else if (is_whole && counts.pattern_.find("expert") != std::string::npos) {
     row.means = "tokens_per_expert";

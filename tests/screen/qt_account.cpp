@@ -86,13 +86,13 @@ class AccountTest : public QObject {
     QCOMPARE(apply->text(), QString("Apply 2 changes"));  // what is proposed
     QTreeWidgetItem* loss = rowOf(table, "nll_bits");
     QVERIFY(loss);
-    QCOMPARE(loss->text(4), QString("Training loss"));
+    QCOMPARE(loss->text(4), QString("Cross-entropy loss"));
     QCOMPARE(loss->text(5), QString("bits"));
     QCOMPARE(load->text(5), QString("shares of a step"));
     table->scrollToItem(loss);
     QTest::mouseClick(table->viewport(), Qt::LeftButton, {}, table->visualItemRect(loss).center());
     auto* meaning = account->findChild<QComboBox*>("meaning");
-    QCOMPARE(meaning->currentText(), QString("Training loss"));
+    QCOMPARE(meaning->currentText(), QString("Cross-entropy loss"));
     QVERIFY(account->findChild<QRadioButton*>("unit_1")->isChecked());  // bits, as the name says
     meaning->setCurrentText("Left out");
     QCOMPARE(loss->text(4), QString("left out"));
@@ -111,7 +111,7 @@ class AccountTest : public QObject {
     QTest::mouseClick(table->viewport(), Qt::LeftButton, {}, table->visualItemRect(loss).center());
     QCOMPARE(account->findChild<QLabel*>("meaning_name")->text(), QString("nll_bits"));
     QCOMPARE(meaning->currentText(), QString("Left out"));
-    meaning->setCurrentText("Training loss");
+    meaning->setCurrentText("Cross-entropy loss");
     QVERIFY(apply->isEnabled());
     QVERIFY(account->findChild<QRadioButton*>("unit_1")->isChecked());                // bits, as the name says
     for (QTreeWidgetItem* row : {rowOf(table, "blk{layer}.e{expert}.frac"), loss}) {  // the choice is kept
@@ -124,7 +124,7 @@ class AccountTest : public QObject {
     const auto& history = *w.window.session()->histories().front();
     QVERIFY(std::abs(history.value_at(Metric::ce_loss, -1, 0) - 3.0F * 0.693147F) < 1e-4F);
     QCOMPARE(history.info().n_experts, 4);
-    QTRY_COMPARE(meaning->currentText(), QString("Training loss"));
+    QTRY_COMPARE(meaning->currentText(), QString("Cross-entropy loss"));
     QCOMPARE(account->findChild<QLabel*>("meaning_name")->text(), QString("nll_bits"));  // the row stays selected
     QVERIFY(!apply->isEnabled());
 
@@ -183,7 +183,7 @@ class AccountTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(account = w.window.findChild<AccountWindow*>(), kWaitMs);
     QVERIFY(!account->findChild<ExpertLoadPanel*>()->isVisible());  // it would show the training
     auto* table = account->findChild<QTreeWidget*>("account_table");
-    QCOMPARE(rowOf(table, "tick")->text(4), QString("Number of the step"));
+    QCOMPARE(rowOf(table, "tick")->text(4), QString("Step"));
     QCOMPARE(rowOf(table, "tick")->text(2), QString("60"));  // the first line is counted
     QCOMPARE(rowOf(table, "blk{layer}.e{expert}.frac")->text(5), QString("shares of a step"));
     QCOMPARE(account->findChild<QPushButton*>("apply_meaning")->text(), QString("Apply 3 changes"));
@@ -225,7 +225,7 @@ class AccountTest : public QObject {
     QVERIFY(!apply->isEnabled());
     table->setCurrentItem(rowOf(table, "gap"));
     QCOMPARE(meaning->currentText(), QString("Left out"));
-    meaning->setCurrentText("MaxVio");
+    meaning->setCurrentText("MaxVio (batch)");
     click(account, "apply_meaning");
     const auto has_vio = [&](std::size_t run) {
       const auto accounts = w.window.session()->accounts();
@@ -300,7 +300,7 @@ class AccountTest : public QObject {
     QPointer<AccountWindow> account;
     QTRY_VERIFY_WITH_TIMEOUT(account = w.window.findChild<AccountWindow*>(), kWaitMs);
     QVERIFY(account->findChild<QLabel*>("account_summary")->text().startsWith("No run: "));
-    account->findChild<QComboBox*>("meaning")->setCurrentText("Training loss");
+    account->findChild<QComboBox*>("meaning")->setCurrentText("Cross-entropy loss");
     click(account, "apply_meaning");
     QTRY_COMPARE_WITH_TIMEOUT(runsWithLoss(w.window.session()), std::size_t{1}, kWaitMs);
   }
