@@ -209,46 +209,19 @@ ReportSource ExportActions::reportSource() const {
   source.compared = compared_;
   source.configs = session_->configs();
   source.file = QFileInfo(session_->path()).fileName();
-  struct ShownPanel {
-    const char* dock;
-    const char* words;
+  const auto take = [](const Workspace* workspace, std::initializer_list<const char*> docks, QList<Panel*>& into) {
+    for (const char* dock : docks)
+      if (Panel* panel = workspace->panel(dock)) into << panel;
   };
-  const auto take = [](const Workspace* workspace, std::initializer_list<ShownPanel> list, QList<ReportPicture>& into) {
-    for (const ShownPanel& picture : list)
-      if (Panel* panel = workspace->panel(picture.dock)) into.append({panel, picture.words});
-  };
-  constexpr ShownPanel kLoss{
-      "dock_loss", "Cross-entropy over steps: the faint line is every step, the strong one smoothed. Lower is better."};
   if (session_->histories().size() > 1)
     take(workspaces_->compare(),
-         {{"dock_compare_loss", kLoss.words},
-          {"dock_compare_gap",
-           "Loss of each run minus that of run A, smoothed. Gaps inside the green band are too small to matter; the "
-           "judged steps are grey. Dashed: noise twins, which differ from A by chance alone."},
-          {"dock_compare_load_difference",
-           "How much more (orange) or less (blue) load each expert has than in run A at this step, in fair shares."},
-          {"dock_compare_flips",
-           "Share of tokens that the router sends to another set of experts than run A does at the same step."},
-          {"dock_compare_gradient",
-           "The run's gradient against that of an FP32 pass with the same weights and batch: how much the number "
-           "formats change it."}},
+         {"dock_compare_loss", "dock_compare_gap", "dock_compare_load_difference", "dock_compare_flips",
+          "dock_compare_gradient"},
          source.of_all);
   else
-    take(workspaces_->overview(), {kLoss}, source.of_all);
-  take(workspaces_->router(),
-       {{"dock_router_load_over_time",
-         "Load of the experts of one layer over steps: a lasting stripe is an expert that is always preferred."},
-        {"dock_router_balance",
-         "MaxVio, the fullest expert's load over the fair share minus 1: 0 is perfectly even. One batch (orange) "
-         "always varies; the window (blue) shows what lasts."}},
-       source.of_each);
-  take(workspaces_->overview(),
-       {{"dock_expert_load", "Load of every expert at this step, in fair shares: 1 is even, 0 is dead."},
-        {"dock_quant_error", "SQNR of the operands of the GEMMs, in dB: higher is better."},
-        {"dock_all_to_all",
-         "Bytes from rank to rank of one layer's dispatch: a bright column is a rank that receives more than the "
-         "others, which wait for it."}},
-       source.of_each);
+    take(workspaces_->overview(), {"dock_loss"}, source.of_all);
+  take(workspaces_->router(), {"dock_router_load_over_time", "dock_router_balance"}, source.of_each);
+  take(workspaces_->overview(), {"dock_expert_load", "dock_quant_error", "dock_all_to_all"}, source.of_each);
   return source;
 }
 

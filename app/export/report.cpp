@@ -118,7 +118,7 @@ class HtmlReport {
   void findings();
   void finding(const Finding& finding);
   void pictures();
-  void picture(const ReportPicture& request);
+  void picture(Panel* panel);
   void changes();
   void allSettings();
 
@@ -312,8 +312,7 @@ void HtmlReport::findings() {
   }
 }
 
-void HtmlReport::picture(const ReportPicture& request) {
-  Panel* panel = request.panel;
+void HtmlReport::picture(Panel* panel) {
   const PrintedPicture drawn =
       panelPicture(panel, *source_.selection, PictureKind::svg, kPictureSize, "f" + QByteArray::number(++pictures_));
   QList<PlotFrame*> plots = panel->findChildren<PlotFrame*>();
@@ -326,23 +325,23 @@ void HtmlReport::picture(const ReportPicture& request) {
     return;
   }
   out_ += QString(
-              "<figure>%1<figcaption>%2</figcaption>\n<details><summary>How to read "
-              "\"%3\"</summary>%4</details>\n<details><summary>The numbers</summary><pre>%5</pre></details></figure>\n")
-              .arg(QString::fromUtf8(drawn.html), request.words.toHtmlEscaped(), panel->title().toHtmlEscaped(),
-                   cardInPrint(panel->explain()), panel->csv().toHtmlEscaped());
+              "<figure>%1\n<details><summary>How to read \"%2\"</summary>%3</details>\n"
+              "<details><summary>The numbers</summary><pre>%4</pre></details></figure>\n")
+              .arg(QString::fromUtf8(drawn.html), panel->title().toHtmlEscaped(), cardInPrint(panel->explain()),
+                   panel->csv().toHtmlEscaped());
 }
 
 void HtmlReport::pictures() {
   out_ += "<h2>Pictures</h2>\n<div class=\"figures\">\n";
   Selection* selection = source_.selection;
-  for (const ReportPicture& request : source_.of_all) picture(request);
+  for (Panel* panel : source_.of_all) picture(panel);
   out_ += "</div>\n";
   const int run = selection->run();
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     selection->setRun(to_int(i));
     if (compares()) out_ += "<h3>Run " + name(i) + "</h3>\n";
     out_ += "<div class=\"figures\">\n";
-    for (const ReportPicture& request : source_.of_each) picture(request);
+    for (Panel* panel : source_.of_each) picture(panel);
     out_ += "</div>\n";
   }
   selection->setRun(run);

@@ -14,18 +14,13 @@
 
 namespace moescope {
 
-struct ReportPicture {
-  Panel* panel;
-  QString words;  // what the picture shows and how to read it, in a sentence or two
-};
-
 struct ReportSource {
   Selection* selection = nullptr;          // the active run is changed while the pictures are drawn, and restored
   const ComparedRuns* compared = nullptr;  // differing settings of the open runs and the noise twins
   std::vector<RunConfig> configs;          // settings of the open runs; empty: not known (imported logs)
   QString file;                            // name of the recording; empty: in memory only
-  QList<ReportPicture> of_all;             // panels that show all runs
-  QList<ReportPicture> of_each;            // panels that show the active run
+  QList<Panel*> of_all;                    // panels that show all runs
+  QList<Panel*> of_each;                   // panels that show the active run
 };
 
 QByteArray report(const ReportSource& source);
