@@ -54,10 +54,14 @@ bool guardedQuit(const std::function<void()>& action) {
   }
 }
 
-// Quits with an error if the window asks which runs to open or whether to train on a text.
+// Quits with an error if the window asks which runs to open, what names of a log mean, or whether to train on a text.
 void quitWhereAsked(MainWindow* window) {
   QObject::connect(window->files(), &FileActions::askedWhichRuns, window,
                    [](const QString& path) { quitWith(path + ": holds several runs; name one of them"); });
+  QObject::connect(window->session(), &RunSession::meaningWanted, window,
+                   [](const QStringList& paths, const ImportAccount& account) {
+                     quitWith(paths.join(", ") + ": no run: " + QString::fromStdString(account.refusal));
+                   });
   QObject::connect(window->files(), &FileActions::askedToTrainOn, window, [](const QString& path) {
     quitWith(QString::fromStdString(no_runs_in(path.toStdString(), FileKind::text)));
   });
