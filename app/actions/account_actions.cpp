@@ -34,7 +34,8 @@ void AccountActions::addActionsTo(QMenu* menu) {
 
 void AccountActions::showAccount() {
   std::vector<ImportAccount> accounts = session_->accounts();
-  if (accounts.empty()) return messages_->say("What was read is known for logs of other programs only");
+  if (accounts.empty())
+    return messages_->say("What was read lists the names in a log of another program: open such a log first");
   paths_ = session_->paths();
   show(std::move(accounts), session_->stated());
 }

@@ -259,7 +259,8 @@ void CompareActions::addTwins(int count, RunConfig (*next)(const RunConfig&)) {
 }
 
 void CompareActions::removeRun(int place) {
-  if (place == 0 && session_->isLive()) return messages_->say("The other runs are compared with run A: it stays", 6000);
+  if (place == 0 && session_->isLive())
+    return messages_->say("Run A cannot be removed: the other runs are compared with it", 6000);
   if (const QString refused = session_->removeRun(place); !refused.isEmpty()) messages_->warn(refused);
 }
 

@@ -280,9 +280,8 @@ QString OutcomesTable::notMeasured() const {
   if (!isMeasured(kGradientColumn)) keys << QStringLiteral("gradient error (telemetry.gradient_every)");
   if (!isMeasured(kFlipsColumn)) keys << QStringLiteral("flips (telemetry.flips_every)");
   const bool begun = std::ranges::any_of(outcomes_, [](const Outcome& o) { return !o.waits && o.figures.steps > 1; });
-  return keys.isEmpty() || !begun
-             ? QString()
-             : QString("Not measured in run A's settings: %1. ").arg(withSettingLabels(keys.join(", ")));
+  return keys.isEmpty() || !begun ? QString()
+                                  : QString("Run A does not measure: %1. ").arg(withSettingLabels(keys.join(", ")));
 }
 
 }  // namespace moescope

@@ -57,7 +57,7 @@ CandidateList::CandidateList(const RunConfig& first, QWidget* parent)
   list_->setItemDelegate(new RowDelegate(list_));
   remove_ = new QPushButton("&Remove");
   remove_->setAutoDefault(false);
-  remove_->setToolTip("Takes the chosen candidate off the list (Delete)");
+  remove_->setToolTip("Removes the chosen candidate from the list (Delete)");
   steps_ = new QSpinBox;
   steps_->setObjectName("group_steps");
   steps_->setAccessibleName("Steps of each group");

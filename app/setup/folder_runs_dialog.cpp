@@ -112,7 +112,7 @@ void FolderRunsDialog::showChecked() {
     return note_->setText(
         "Asks for texts to run through the model. Two models are run on the same texts, the first as run A.");
   note_->setText(
-      n > kMaxRuns ? QString("%1 are chosen; at most %2 runs open side by side.").arg(n).arg(kMaxRuns)
+      n > kMaxRuns ? QString("%1 are chosen; at most %2 runs can be open side by side.").arg(n).arg(kMaxRuns)
                    : QString("Choose up to %1 runs to open them side by side; the first one is run A.").arg(kMaxRuns));
 }
 

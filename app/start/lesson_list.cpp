@@ -239,7 +239,7 @@ void LessonList::addProblemSets(QBoxLayout* column) {
   }
   auto* hand_in = new QPushButton("Make the hand-in file...");
   hand_in->setObjectName("problem_set_hand_in");
-  hand_in->setToolTip("From a filled form: trains its runs, and adds the hashes of their losses");
+  hand_in->setToolTip("Trains the runs of a filled form and adds the hashes of their losses");
   connect(hand_in, &QPushButton::clicked, this, &LessonList::handInRequested);
   card->inside()->addWidget(hand_in, 0, Qt::AlignRight);
 }
