@@ -166,7 +166,7 @@ class AnswersTest : public QObject {
                 busy_load += times;
               }
             const bool is_named = busy_experts >= 2 && busy_experts <= std::min(8.0, experts / 4);
-            if (is_named) exact = {busy_experts, 100 * busy_load / experts};
+            if (is_named) exact = {busy_experts, 100 * busy_load / experts, load.max_vio + 1};
           }
           if (exact.empty()) exact = {numbers[0].value, load.max_vio + 1};
           if (load.silent > 0) exact.insert(exact.end(), {static_cast<double>(load.silent), experts});

@@ -372,7 +372,7 @@ class LessonTest : public QObject {
       if (!open.tasks()[0]->done()) open.goOn();
       QTRY_VERIFY(open.reveal()->isVisible());
       open.goOn();
-      QTRY_VERIFY2(open.pageText().contains(QString("%1You predicted %2 %").arg(word, number)),
+      QTRY_VERIFY2(open.pageText().contains(QString("%1You predicted %2\u00a0%").arg(word, number)),
                    qPrintable(open.pageText()));
       open.guide()->reset();
       open.guide()->next();

@@ -118,11 +118,12 @@ class RouterPanelsTest : public QObject {
     const FullestExperts fullest = fullest_experts(window.utilisation);
     QVERIFY(fullest.experts.size() > 1);
     QCOMPARE(load.answerText(),
-             QString("Who gets the tokens of layer %1? %2 experts take %3 % of the assignments, over "
-                     "steps %4 to %5")
+             QString("Who gets the tokens of layer %1? %2 experts take %3 % of the assignments, at most %4 \u00d7 "
+                     "fair share, over steps %5 to %6")
                  .arg(selection_->layer())
                  .arg(fullest.experts.size())
                  .arg(100 * fullest.share, 0, 'f', 0)
+                 .arg(formatValue(window.max_vio + 1, 3))
                  .arg(selection_->step() - 49)
                  .arg(selection_->step()));
     QVERIFY2(balance.answerText().contains("Most uneven over steps "), qPrintable(balance.answerText()));

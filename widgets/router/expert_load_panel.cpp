@@ -424,9 +424,10 @@ Panel::Answer ExpertLoadPanel::answerOfLayer() const {
   const QString short_load = QString("at most %1 \u00d7 fair share").arg(formatValue(load->max_vio + 1, 3));
   QString first = QString("Expert %1 gets the most, %2").arg(load->fullest).arg(sharesText(load->max_vio + 1));
   if (fullest.experts.size() > 1)
-    first = QString("%1 experts take %2 % of the assignments")
+    first = QString("%1 experts take %2 % of the assignments, ")
                 .arg(fullest.experts.size())
-                .arg(100 * fullest.share, 0, 'f', 0);
+                .arg(100 * fullest.share, 0, 'f', 0) +
+            short_load;
   if (load->silent > 0)
     first += QString(load->silent == 1 ? ", %1 of %2 gets none" : ", %1 of %2 get none")
                  .arg(load->silent)
