@@ -64,6 +64,7 @@ def stale_bias(setup):
 
 def stored(setup):
     run = Training(setup)
+    run.train(2)  # moves the biases, which begin at 0
     run.backward()
     return dict(layer=SimpleNamespace(expert_bias=run.block.gate.expert_bias, gate=lambda x: run.block.gate(x)[0],
                                       tokens_per_expert=run.block.counts_of_step()),
@@ -125,8 +126,9 @@ COUNTED = dict(batch=64, microbatches=32, own_counts=True)
 EXHIBITS = {
     "one-expert": (one_expert, dict(top_k=1, route_norm=False), [dict(route_norm=True)]),
     "stale-bias": (stale_bias, dict(bias_rate=0.01), [dict(bias_is_updated=False)]),
-    "stored-in-bf16": (stored, COUNTED, [dict(bias_dtype=torch.bfloat16), dict(count_dtype=torch.bfloat16),
-                                         dict(logits_dtype=torch.bfloat16)]),
+    "stored-in-bf16": (stored, dict(**COUNTED, bias_rate=0.001),
+                       [dict(bias_dtype=torch.bfloat16), dict(count_dtype=torch.bfloat16),
+                        dict(logits_dtype=torch.bfloat16)]),
     "softmax-twice": (auxiliary, dict(top_k=1, route_norm=False, gate_scale=3.0, score="softmax", aux_coeff=0.1),
                       [dict(aux="softmax twice"), dict(aux="off")]),
     "aux-times-microbatches": (microbatches, dict(score="softmax", aux_coeff=0.03), [dict(aux_is_divided=False)]),
