@@ -101,10 +101,10 @@ void CaptureActions::openFirst() {
   if (!frame) return;
   const bool captures = capturesNewest();
   const auto judged = operandOfVerdict(*selection_);
-  // The first operand follows the verdict until the user selects another one; while a run trains and is looked at, only
-  // until the verdict is certain, since the worst operand changes with every step.
+  // The first operand follows the verdict until the user selects another one or its values are shown: the worst operand
+  // changes with every step, and the values of another one are not there when a run is paused.
   if (selection_->following() && judged && of_verdict_ == selection_->tensor() &&
-      (is_news || !captures || operandVerdict(*selection_).sign == Sign::unsure))
+      (!tensor_lab_->captured() || (is_news && captures)))
     selection_->setTensor(*(of_verdict_ = judged));
   if (!tensor_lab_->tensorName().isEmpty()) return followSelection(frame->step);
   const bool is_log = history->info().config_toml.empty();
@@ -221,7 +221,7 @@ void CaptureActions::offerStep() {
   if (captured && captured->place == place_ && captured->run_name == shownRun().info().name)
     return bar->showCaptured(*captured, wanted_step_);
   showExampleInFormat();
-  const QString statistics = "Recordings and logs keep statistics, not tensors. ";
+  const QString statistics = "Past steps keep statistics, not tensors. ";
   try {
     session_->planOfStep(shownRun(), place_, wanted_step_);  // throws if the step cannot be recomputed
   } catch (const std::exception& refused) {

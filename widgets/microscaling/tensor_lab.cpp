@@ -122,8 +122,8 @@ void TensorLab::setFormatOf(const OperandFormat& operand, BlockAxis axis) {
   setFormat(blocks, axis);
 }
 
-// A later capture of the shown operand is shown at the block that was chosen, so that its values can be followed over
-// the steps; until a block is chosen, at the one that loses most.
+// The first capture of an operand is shown at the block that loses most, a later one at the same block, so that its
+// values can be followed over the steps.
 void TensorLab::openWhole(const TensorSource& source) {
   const bool is_later =
       source.captured() && source_.captured() && whole_.name() == source.name() && source_.rows() == whole_.rows();
@@ -132,7 +132,8 @@ void TensorLab::openWhole(const TensorSource& source) {
   const int element = element_;
   whole_ = source;
   openTensor(source, 0);
-  if (is_later && !is_home && hasBlock(block)) openBlock(block.row, block.col, element);
+  if (is_later && hasBlock(block)) openBlock(block.row, block.col, element);
+  if (is_later && is_home) home_ = {line_, block_};
   showBars();
 }
 
@@ -287,6 +288,7 @@ void TensorLab::setFormat(const OperandFormat& format, BlockAxis axis) {
   const Element at = elementAt(block_size(format_));
   format_ = format;
   axis_ = axis;
+  emit readoutChanged({});  // that of the other format
   map_->setFormat(format_, axis_);
   what_if_->setChoice(format_, axis_);
   browser_->setFormat(format_, axis_);

@@ -77,11 +77,11 @@ void addNvfp4Cards(const BlockAnatomy& block, std::vector<BlockCard>& cards) {
                     QString("%1 / (6 × 448)").arg(fourDigits(tensor * 6 * 448))}});
   cards.push_back({"Scale of the block",
                    exactText(decode(ElementFormat::e4m3, block.scale.code)),
-                   {QString("%1 in E4M3: code %2; scale %3")
+                   {QString("%1 rounded to E4M3: code %2; scale %3")
                         .arg(fourDigits(quotient))
                         .arg(block.scale.code)
                         .arg(fourDigits(block.scale.value)),
-                    QString("%1 in E4M3: code %2").arg(fourDigits(quotient)).arg(block.scale.code)}});
+                    QString("%1 rounded to E4M3: code %2").arg(fourDigits(quotient)).arg(block.scale.code)}});
 }
 
 void addFp8Cards(const BlockAnatomy& block, std::vector<BlockCard>& cards) {
