@@ -20,7 +20,7 @@ constexpr double kMinNamedShare = 0.01;  // smallest share of the throughput tha
 constexpr std::size_t kReplicas = 2, kAllRemedies = 4;  // indices of kVariantRows
 constexpr double kMuchFuller = 1.2;                     // ratio of two fullest ranks that is explained
 constexpr int kAboveTable = 76;  // height of header, answer, note and margins, pixels at the usual font size
-constexpr const char* kCluster = "DeepSeek-V3 671B on 256 B200s";
+constexpr const char* kCluster = "DeepSeek-V3 671B on 256 B200s, DeepEP and MXFP8";
 
 StepConfig askedConfig() {
   return published_b200_config(true, AllToAll::deep_ep);
