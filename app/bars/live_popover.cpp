@@ -7,6 +7,7 @@
 #include "app/look/dialog_parts.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/twin_menu.h"
+#include "widgets/look/link_label.h"
 
 namespace moescope {
 
@@ -43,9 +44,7 @@ void LivePopover::addFoot() {
   column()->addWidget(problem_);
   column()->addWidget(
       quietText("Each change takes effect at the next step and is marked on the timeline. Ctrl+Z undoes it."));
-  auto* all = new QLabel("<a href=\"#\">All settings</a>");
-  all->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
-  all->setFocusPolicy(Qt::TabFocus);
+  auto* all = new LinkLabel("<a href=\"#\">All settings</a>");
   connect(all, &QLabel::linkActivated, this, &LivePopover::allSettingsRequested);
   column()->addWidget(all);
 }

@@ -10,6 +10,7 @@
 #include "core/config/config_field.h"
 #include "core/files/text/words.h"
 #include "widgets/look/layouts.h"
+#include "widgets/look/link_label.h"
 #include "widgets/look/setting_labels.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -232,10 +233,9 @@ FindingsPanel::FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget
   healthy_->setTextFormat(Qt::RichText);
   body_ = new QWidget(this);
   body_->installEventFilter(this);
-  more_ = new QLabel(body_);
+  more_ = new LinkLabel({}, body_);
   more_->setObjectName("more_findings");
   more_->setContentsMargins(kSpace8 + kMarkSize + kSpace8, kSpace4, 0, kSpace4);
-  more_->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
   connect(more_, &QLabel::linkActivated, this, [this] {
     all_shown_ = true;
     fill();

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "widgets/look/fitted_text.h"
+#include "widgets/look/link_label.h"
 #include "widgets/look/setting_labels.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
@@ -457,7 +458,7 @@ TimelineBar::TimelineBar(Selection* selection, QWidget* parent)
     : QWidget(parent),
       selection_(selection),
       track_(new TimelineTrack(selection, this)),
-      zoom_(new QLabel(this)),
+      zoom_(new LinkLabel({}, this)),
       follow_(new FollowButton(this)) {
   setObjectName("timeline");
   auto* row = new QHBoxLayout(this);
@@ -467,7 +468,6 @@ TimelineBar::TimelineBar(Selection* selection, QWidget* parent)
   row->addWidget(zoom_);
   row->addWidget(follow_);
   zoom_->setObjectName("timeline_zoom");
-  zoom_->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
   zoom_->setMargin(kSpace4);
   connect(zoom_, &QLabel::linkActivated, selection,
           [selection] { selection->setRange(selection->history()->steps()); });

@@ -5,6 +5,7 @@
 #include <QHBoxLayout>
 #include <QPainter>
 
+#include "widgets/look/link_label.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -19,8 +20,7 @@ VerdictLine::VerdictLine(QWidget* parent) : QWidget(parent) {
   row->setSpacing(kSpace8);
   mark_ = new SignLabel(this);
   word_ = new QLabel(this);
-  link_ = new QLabel(this);
-  link_->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
+  link_ = new LinkLabel({}, this);
   connect(link_, &QLabel::linkActivated, this, &VerdictLine::linkActivated);
   sentence_ = new FittedLabel(this);
   about_ = new FittedLabel(this);
