@@ -92,6 +92,10 @@ void MicroscalingWorkspace::setDefaultSizes() {
   resizeDocks({error_, microscope_}, {upper, height() - upper}, Qt::Vertical);
 }
 
+bool MicroscalingWorkspace::foldsWithoutRun() const {
+  return tensor_lab_->tensorName().isEmpty();
+}
+
 void MicroscalingWorkspace::showTensors() {
   for (QDockWidget* dock : {what_if_, tensors_, map_, microscope_}) bringIntoView(dock);
 }

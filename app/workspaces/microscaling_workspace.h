@@ -22,6 +22,7 @@ class MicroscalingWorkspace : public Workspace {
   void showMicroscope() { bringIntoView(microscope_); }
 
  private:
+  bool foldsWithoutRun() const override;
   void bringUpError();
 
   TensorLab* tensor_lab_;

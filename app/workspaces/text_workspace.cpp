@@ -4,7 +4,6 @@
 #include <QLabel>
 #include <QPushButton>
 #include <algorithm>
-#include <utility>
 
 #include "app/workspaces/missing.h"
 #include "core/files/assets.h"
@@ -28,9 +27,8 @@ TextWorkspace::TextWorkspace(Selection* selection, QWidget* parent) : Workspace(
   coactivation_ = addDock(new CoactivationPanel(selection_), "dock_text_coactivation");
   stability_ = addDock(new RoutingStabilityPanel(selection_), "dock_text_stability");
   setEssential({tokens_, coactivation_, specialisation_});
-  next_steps_ = makeNextSteps();
-  setCentralWidget(next_steps_);
-  next_steps_->hide();
+  setCentralWidget(makeNextSteps());
+  centralWidget()->hide();
   arrange();
   foldWithout(tokens_, [](const History& run) {
     return textsMissing(run, TextKind::probe).isEmpty() ? QString() : textsMissing(run, TextKind::batch);
@@ -67,20 +65,6 @@ QWidget* TextWorkspace::makeNextSteps() {
   grid->setRowStretch(0, 1);
   grid->setRowStretch(3, 2);
   return page;
-}
-
-bool TextWorkspace::useRoomOfFolded() {
-  if (hasAnswer()) return false;
-  for (QDockWidget* dock : docks())
-    if (!dock->isHidden()) empty_ << dock;
-  for (QDockWidget* dock : empty_) dock->hide();
-  next_steps_->show();
-  return true;
-}
-
-void TextWorkspace::giveRoomBack() {
-  next_steps_->hide();
-  for (QDockWidget* dock : std::exchange(empty_, {})) dock->show();
 }
 
 // Arranges the default layout: the text above, the specialisation of the experts below.

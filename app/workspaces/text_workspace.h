@@ -22,15 +22,9 @@ class TextWorkspace : public Workspace {
   void probeWanted(const QString& escaped);
   void modelWanted();  // a run or checkpoint, since the log has nothing that these panels show
 
- protected:
-  bool useRoomOfFolded() override;
-  void giveRoomBack() override;
-
  private:
-  QWidget* makeNextSteps();
+  QWidget* makeNextSteps();  // in place of the panels if the log has no data for any of them
   TokensAndSamplePanel* tokens_panel_;
-  QWidget* next_steps_;  // in place of the panels if the log has no data for any of them
-  QList<QDockWidget*> empty_;
   QDockWidget *tokens_, *sample_, *specialisation_, *coactivation_, *stability_;
 };
 

@@ -22,6 +22,7 @@
 #include "widgets/look/counted_text.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/layouts.h"
+#include "widgets/look/link_label.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/overview/health_banner.h"
@@ -45,7 +46,7 @@ class FoldLine : public QFrame {
     QPainter painter(this);
     painter.setRenderHint(QPainter::Antialiasing);
     painter.setPen(QPen(QColor(colors(palette()).axis), 1, Qt::DashLine));
-    painter.drawRoundedRect(QRectF(rect()).adjusted(0.5, 0.5, -0.5, -0.5), kRadiusPanel, kRadiusPanel);
+    painter.drawRoundedRect(QRectF(contentsRect()).adjusted(0.5, 0.5, -0.5, -0.5), kRadiusPanel, kRadiusPanel);
   }
 };
 
@@ -78,49 +79,37 @@ Workspace::Workspace(Selection* selection, const QString& name, QWidget* parent)
 
 // Adds the line in a tool bar at the lower edge: besides docks, a QMainWindow has room only there.
 void Workspace::addFoldLine() {
-  fold_line_ = new FoldLine;
-  fold_line_->setObjectName("lacks");
-  fold_line_->hide();
+  auto* fold_line = new FoldLine;
+  fold_line->setObjectName("lacks");
+  fold_line->setContentsMargins(0, kSpace8, 0, 0);
   missing_line_ = new FittedLabel;
   missing_line_->setRole(QPalette::PlaceholderText);
-  read_ = new QLabel("<a href=\"#\">What was read</a>");
+  read_ = new LinkLabel("<a href=\"#\">What was read</a>");
   read_->setAccessibleName("What was read from the log");
-  auto* link = new QLabel("<a href=\"#\">Show</a>");
+  auto* link = new LinkLabel("<a href=\"#\">Show</a>");
   link->setAccessibleName("Show the hidden panels");
   link->setToolTip("Show the hidden panels; View > Panels shows single ones");
-  auto* line = new QHBoxLayout(fold_line_);
+  auto* line = new QHBoxLayout(fold_line);
   line->setContentsMargins(kSpace12, 0, kSpace12, 0);
   line->addWidget(missing_line_, 1);
-  for (QLabel* label : {read_, link}) {
-    label->setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
-    label->setFocusPolicy(Qt::TabFocus);
-    line->addWidget(label);
-  }
+  line->addWidget(read_);
+  line->addWidget(link);
   connect(read_, &QLabel::linkActivated, this, &Workspace::accountWanted);
   connect(link, &QLabel::linkActivated, this, &Workspace::unfold);
-  followFont(fold_line_, [this] { fold_line_->setFixedHeight(withType(kFieldHeight, fold_line_->fontMetrics())); });
+  followFont(fold_line, [=] { fold_line->setFixedHeight(kSpace8 + withType(kFieldHeight, fold_line->fontMetrics())); });
   fold_bar_ = new QToolBar("Hidden panels", this);
   fold_bar_->setObjectName("fold_bar");
   fold_bar_->setMovable(false);
   fold_bar_->setContextMenuPolicy(Qt::PreventContextMenu);
   fold_bar_->layout()->setContentsMargins(0, 0, 0, 0);
-  auto* holder = new QWidget;
-  auto* row = new QHBoxLayout(holder);
-  row->setContentsMargins(0, kSpace8, 0, 0);
-  row->addWidget(fold_line_);
-  fold_bar_->addWidget(holder);
+  fold_bar_->addWidget(fold_line);
   addToolBar(Qt::BottomToolBarArea, fold_bar_);
   fold_bar_->hide();
 }
 
-void Workspace::showFoldLine(bool shown) {
-  fold_line_->setVisible(shown);
-  fold_bar_->setVisible(shown);
-}
-
 void Workspace::arrangeAnew() {
   const QScopedValueRollback<bool> ours(arranging_, true);
-  showFoldLine(false);
+  fold_bar_->hide();
   folded_.clear();
   stacked_.clear();
   room_used_ = projected_ = false;
@@ -262,11 +251,12 @@ void Workspace::foldEmpty() {
 }
 
 void Workspace::foldAnew() {
-  folded_for_ = nullptr;
+  looked_steps_ = 0;
   foldEmpty();
 }
 
-// Returns the shown docks without data, except for one if no other dock would be left; its panel shows why it is empty.
+// Returns the shown docks without data. If no other dock would be left, the central page takes their room; without such
+// a page the first dock stays, whose panel shows why it is empty.
 QList<QDockWidget*> Workspace::emptyDocks(QStringList* missing_data) {
   QList<QDockWidget*> empty;
   const bool is_own = !folded_for_ || !folded_for_->info().config_toml.empty();
@@ -281,13 +271,13 @@ QList<QDockWidget*> Workspace::emptyDocks(QStringList* missing_data) {
   const bool some_left = std::ranges::any_of(
       docks_, [&](const QDockWidget* dock) { return dock->isVisibleTo(this) && !empty.contains(dock); });
   all_empty_ = !some_left && !empty.isEmpty();
-  if (all_empty_) empty.removeFirst();
+  if (all_empty_ && !centralWidget()) empty.removeFirst();
   return empty;
 }
 
 void Workspace::fold() {
   all_empty_ = false;
-  if (folded_for_ && folded_for_->steps().empty()) return;
+  if (folded_for_ ? folded_for_->steps().empty() : !foldsWithoutRun()) return;
   QStringList missing_data, names;
   const QScopedValueRollback<bool> ours(arranging_, true);
   folded_ = emptyDocks(&missing_data);
@@ -297,22 +287,23 @@ void Workspace::fold() {
     dock->hide();
   }
   const bool is_log = folded_for_ && run_origin(folded_for_->info()) == RunOrigin::log;
-  const QString source = is_log ? "log" : "run";
   read_->setVisible(is_log);
+  if (all_empty_ && centralWidget()) centralWidget()->show();
   const QString hidden = countedText(names.size(), "panel") + " hidden";
-  const QString reason =
-      folded_for_ ? QString("Not in this %1: %2").arg(source, missing_data.join(", ")) : QString("No run is open");
+  QString reason = "No run is open";
+  if (folded_for_) reason = QString("Not in this %1: %2").arg(QString(is_log ? "log" : "run"), missing_data.join(", "));
   missing_line_->setTexts({QString("%1. %2").arg(reason, hidden), hidden});
   missing_line_->setToolTip("Hidden: " + names.join(", "));
-  showFoldLine(hasAnswer());  // else the verdict above the panels says the same
+  fold_bar_->setVisible(hasAnswer() || !folded_for_);  // else the verdict above the panels says the same
   room_used_ = !projected_ && useRoomOfFolded();
   applySizes();
 }
 
 // Shows the folded docks again. Changes that the user made in the meantime stay.
 void Workspace::unfold() {
-  showFoldLine(false);
-  if (folded_.isEmpty()) return;
+  fold_bar_->hide();
+  if (centralWidget()) centralWidget()->hide();
+  if (folded_.isEmpty() && !room_used_) return;
   const QScopedValueRollback<bool> ours(arranging_, true);
   if (std::exchange(room_used_, false)) giveRoomBack();
   for (QDockWidget* dock : std::exchange(folded_, {})) dock->show();
@@ -398,6 +389,10 @@ QDockWidget* Workspace::addDock(QWidget* content, const QString& title, const ch
   };
   connect(dock, &QDockWidget::topLevelChanged, this, learn_soon);
   connect(dock, &QDockWidget::dockLocationChanged, this, learn_soon);
+  // A folded dock that the user shows counts as shown, so that it stays closed if the user closes it again.
+  connect(dock->toggleViewAction(), &QAction::toggled, this, [this, dock](bool shown) {
+    if (shown) folded_.removeOne(dock);
+  });
   return dock;
 }
 

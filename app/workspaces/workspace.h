@@ -92,6 +92,7 @@ class Workspace : public QMainWindow {
   // undoes this before the panels are shown again.
   virtual bool useRoomOfFolded() { return false; }
   virtual void giveRoomBack() {}
+  virtual bool foldsWithoutRun() const { return false; }  // while no run is open, if another panel shows something
   virtual void setDefaultSizes() = 0;
   virtual void hideWhatNeedsAChoice() {}  // hides panels that need a selection in a restored layout
   // True if arrange() put all panels below one another. A restored layout sets it again.
@@ -108,7 +109,6 @@ class Workspace : public QMainWindow {
 
  private:
   void addFoldLine();
-  void showFoldLine(bool shown);
   void tidyTabBars();
   void keepReadable();
   int rowsOfPanels() const;
@@ -152,10 +152,9 @@ class Workspace : public QMainWindow {
   bool arranging_ = false;  // true: the program moves the docks, not the user
   QWidget* verdict_;        // holds the widgets above the panels
   QVBoxLayout* over_panels_;
-  QFrame* fold_line_;  // the line that names the missing data, with a link that shows the folded panels
   FittedLabel* missing_line_;
-  QLabel* read_;  // link to what was read from the log
-  QToolBar* fold_bar_;
+  QLabel* read_;        // link to what was read from the log
+  QToolBar* fold_bar_;  // the line that names the missing data, with a link that shows the folded panels
   bool shown_ = false;  // whether the workspace was shown before
   int least_row_ = 185;
 };

@@ -11,6 +11,7 @@
 #include <QTabBar>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QToolBar>
 #include <QToolButton>
 
 #include "app/lessons/lesson_actions.h"
@@ -172,6 +173,13 @@ class FirstStartTest : public QObject {
       w.window.workspaces()->bringUp(workspace);
       const bool needs_run = workspace->name() != "Microscaling" && workspace->name() != "Cluster";
       QVERIFY2(w.page()->isVisible() == needs_run, qPrintable(workspace->name()));
+      for (const bool by_default : {false, true}) {  // Microscaling hides the panels of a run and says so
+        if (by_default) menuAction(w.window, "Restore the default layout")->trigger();
+        const bool hides = workspace->name() == "Microscaling";
+        const bool has_hidden = std::ranges::any_of(workspace->docks(), &QDockWidget::isHidden);
+        QVERIFY2(has_hidden || !hides, qPrintable(workspace->name()));
+        QVERIFY2(workspace->findChild<QToolBar*>("fold_bar")->isHidden() != hides, qPrintable(workspace->name()));
+      }
       if (!needs_run) continue;
       const QString about = QString("<i>%1</i> shows these panels of a run: ").arg(workspace->name());
       const auto labels = w.page()->findChildren<QLabel*>();

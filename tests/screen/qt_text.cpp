@@ -567,6 +567,10 @@ class TextTest : public QObject {
     };
     QTRY_VERIFY(button("Train or open a model")->isVisible());
     for (const QDockWidget* dock : text->docks()) QVERIFY2(dock->isHidden(), qPrintable(dock->objectName()));
+    MainWindow other(false);
+    other.workspaces()->text()->restore(text->remembered());
+    for (const QDockWidget* dock : other.workspaces()->text()->docks())
+      QVERIFY2(!dock->isHidden(), qPrintable("restored: " + dock->objectName()));
     button("Train or open a model")->click();
     QVERIFY(window.firstSteps()->page()->isVisible());
   }
