@@ -403,34 +403,26 @@ struct ValueUnit {
   double scale = 1;
 };
 struct NameMeaning {
-  const char* text;
+  QString text;
   std::vector<ValueUnit> units;  // of a single one, no choice is shown
 };
 const std::vector<NameMeaning>& meanings() {
-  static const std::vector<NameMeaning> all = {
-      {"Expert load",
-       {{"tokens of a step", "tokens_per_expert"},
-        {"shares of a step: their sum is 1", "load_share"},
-        {"times the fair share: their mean is 1", "utilization"}}},
-      {"Cross-entropy loss", {{"nats", "ce_loss"}, {"bits", "ce_loss", kNatsOfBit}}},
-      {"Validation loss", {{"nats", "val_loss"}, {"bits", "val_loss", kNatsOfBit}}},
-      {"Expert bias", {{"", "expert_bias"}}},
-      {"Auxiliary loss", {{"", "aux_loss"}}},
-      {"Router z-loss", {{"", "z_loss"}}},
-      {"Gradient norm", {{"", "grad_norm"}}},
-      {"Learning rate", {{"", "lr"}}},
-      {"Throughput", {{"", "tokens_per_s"}}},
-      {"Tokens so far", {{"", "tokens_so_far"}}},
-      {"Tokens of a step", {{"", "tokens_of_step"}}},
-      {"MaxVio (batch)", {{"", "max_vio"}}},
-      {"Entropy of load", {{"", "entropy_norm"}}},
-      {"Spread of load (CV)", {{"", "cv"}}},
-      {"Unused experts", {{"", "dead_fraction"}}},
-      {"Beyond capacity", {{"", "dropped_fraction"}}},
-      {"Step", {{"", "step"}}},
-      {"Layer", {{"", "layer"}}},
-      {"Expert", {{"", "expert"}}},
-      {"Left out", {{"", "ignored"}}}};
+  static const std::vector<NameMeaning> all = [] {
+    std::vector<std::vector<ValueUnit>> units = {{{"tokens of a step", "tokens_per_expert"},
+                                                  {"shares of a step: their sum is 1", "load_share"},
+                                                  {"times the fair share: their mean is 1", "utilization"}}};
+    for (const char* loss : {"ce_loss", "val_loss"}) units.push_back({{"nats", loss}, {"bits", loss, kNatsOfBit}});
+    for (const char* means :
+         {"expert_bias", "aux_loss", "z_loss", "grad_norm", "lr", "tokens_per_s", "tokens_so_far", "tokens_of_step",
+          "max_vio", "entropy_norm", "cv", "dead_fraction", "dropped_fraction", "step", "layer", "expert", "ignored"})
+      units.push_back({{"", means}});
+    std::vector<NameMeaning> named;
+    for (std::vector<ValueUnit>& of_name : units) {
+      const std::string text = meaning_text(of_name[0].means);
+      named.push_back({text.empty() ? "Left out" : QString::fromStdString(text), std::move(of_name)});
+    }
+    return named;
+  }();
   return all;
 }
 constexpr std::array kNumberMeanings = {"{layer}", "{expert}", "*"};
@@ -472,7 +464,7 @@ void AccountTable::showPending(const std::string& name, const StatedName& choice
   const auto [meaning, unit] = placeOf(choice);
   const std::vector<ValueUnit>& units = unitsOf(meaning);
   const bool is_pending = !units.empty();
-  item->setText(kTakenFor, is_pending ? QString(meanings()[meaning].text) : takenFor(*row));
+  item->setText(kTakenFor, is_pending ? meanings()[meaning].text : takenFor(*row));
   item->setText(kUnit, is_pending ? QString(units[unit].text).section(':', 0, 0) : QString::fromStdString(row->unit));
   const Colors& c = colors(palette());
   const auto read_color = row->is_shown ? c.ink : c.ink2;

@@ -91,6 +91,7 @@ std::string account_text(const ImportAccount& account);
 
 // "0 to 0.113"; "no numbers" if there are none.
 std::string range_text(const AccountRow& row);
+std::string meaning_text(std::string_view means);        // of a value of `means`: "Expert load"; empty: no figure
 std::string value_text(double value);                    // "16,343,040", "0.3846"
 std::string question_text(const std::string& question);  // "is this right? 3 of 80 values are -1", "is this the step?"
 

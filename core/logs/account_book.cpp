@@ -2,11 +2,8 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <tuple>
-#include <utility>
 
 #include "core/files/assets.h"
 #include "core/files/text/text_escape.h"
@@ -49,22 +46,10 @@ const MetricInfo& card_of(const auto& figures, auto member) {
 
 // Returns what the values are for the user, and their unit or kind.
 std::pair<std::string, std::string> meaning_and_unit(const TagRule& rule) {
-  constexpr std::pair<const char*, const char*> kMeanings[] = {// in the order of TagMeaning
-                                                               {"Expert load", "tokens of a step"},
-                                                               {"Expert load", "times the fair share"},
-                                                               {"Expert load", "shares of a step"},
-                                                               {"Expert bias", ""},
-                                                               {},
-                                                               {},
-                                                               {"Tokens so far", "tokens"},
-                                                               {"Tokens of a step", "tokens"},
-                                                               {"Step", ""},
-                                                               {"Layer", ""},
-                                                               {"Expert", ""},
-                                                               {"", ""}};
   if (rule.router) return {card_of(kRouterFigures, rule.router).name, ""};
   if (rule.step) return {card_of(kFrameFigures, rule.step).name, card_of(kFrameFigures, rule.step).unit};
-  return kMeanings[static_cast<std::size_t>(rule.means)];
+  const auto name = std::ranges::find(kMeaningNames, rule.means, &MeaningName::means);
+  return {name->text, name->unit};
 }
 
 bool may_be_negative(const TagRule& rule) {
@@ -163,6 +148,12 @@ void propose_one_load(std::vector<AccountRow>& rows) {
 }
 
 }  // namespace
+
+std::string meaning_text(std::string_view means) {
+  TagRule rule;
+  set_meaning(rule, means);
+  return meaning_and_unit(rule).first;
+}
 
 std::string name_pattern(std::string_view name) {
   std::string pattern;

@@ -90,47 +90,12 @@ bool fits(std::string_view pattern, std::string_view tag, TagMatch& match) {
   }
 }
 
-constexpr std::pair<std::string_view, TagMeaning> kMeanings[] = {{"tokens_per_expert", TagMeaning::tokens_per_expert},
-                                                                 {"utilization", TagMeaning::utilization},
-                                                                 {"load_share", TagMeaning::load_share},
-                                                                 {"expert_bias", TagMeaning::expert_bias},
-                                                                 {"tokens_so_far", TagMeaning::tokens_so_far},
-                                                                 {"tokens_of_step", TagMeaning::tokens_of_step},
-                                                                 {"step", TagMeaning::step_number},
-                                                                 {"layer", TagMeaning::layer_number},
-                                                                 {"expert", TagMeaning::expert_number},
-                                                                 {"ignored", TagMeaning::ignored}};
-
 std::string allowed_meanings() {
-  std::string names = joined(kMeanings, ", ", &std::pair<std::string_view, TagMeaning>::first);
+  std::string names = joined(kMeaningNames, ", ", &MeaningName::column);
   for (const auto& field : kRouterFigures) names += std::string(", ") + field.column;
   for (const auto& field : kFrameFigures)
     if (names.find(field.column) == std::string::npos) names += std::string(", ") + field.column;
   return names;
-}
-
-// Returns false if there is no such meaning.
-bool set_meaning(TagRule& rule, std::string_view means) {
-  if (means == "utilisation") means = "utilization";
-  for (const auto& [name, meaning] : kMeanings)
-    if (means == name) {
-      rule.means = meaning;
-      return true;
-    }
-  const bool of_layer = rule.pattern.find(kLayer) != std::string::npos;
-  rule.means = TagMeaning::step_figure;
-  for (const auto& field : kFrameFigures)
-    if (!of_layer && means == field.column) {
-      rule.step = field.member;
-      return true;
-    }
-  rule.means = TagMeaning::router_figure;
-  for (const auto& field : kRouterFigures)
-    if (means == field.column) {
-      rule.router = field.member;
-      return true;
-    }
-  return false;
 }
 
 double scale_of(TomlSection& section) {
@@ -260,6 +225,29 @@ std::size_t first_table(const std::string& toml) {
 }
 
 }  // namespace
+
+bool set_meaning(TagRule& rule, std::string_view means) {
+  if (means == "utilisation") means = "utilization";
+  for (const MeaningName& name : kMeaningNames)
+    if (means == name.column) {
+      rule.means = name.means;
+      return true;
+    }
+  const bool of_layer = rule.pattern.find(kLayer) != std::string::npos;
+  rule.means = TagMeaning::step_figure;
+  for (const auto& field : kFrameFigures)
+    if (!of_layer && means == field.column) {
+      rule.step = field.member;
+      return true;
+    }
+  rule.means = TagMeaning::router_figure;
+  for (const auto& field : kRouterFigures)
+    if (means == field.column) {
+      rule.router = field.member;
+      return true;
+    }
+  return false;
+}
 
 Counted counted_by(std::string_view word) {
   constexpr std::string_view kWords[] = {" layer layers lyr layerid blk block blocks h l decoder ",

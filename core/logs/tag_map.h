@@ -33,6 +33,23 @@ constexpr bool is_shown(TagMeaning meaning) {
   return meaning < TagMeaning::step_number;
 }
 
+struct MeaningName {
+  std::string_view column;  // value of `means` in a mapping file
+  TagMeaning means;
+  const char *text, *unit;  // for the user; the unit is that of a log
+};
+inline constexpr MeaningName kMeaningNames[] = {
+    {"tokens_per_expert", TagMeaning::tokens_per_expert, "Expert load", "tokens of a step"},
+    {"utilization", TagMeaning::utilization, "Expert load", "times the fair share"},
+    {"load_share", TagMeaning::load_share, "Expert load", "shares of a step"},
+    {"expert_bias", TagMeaning::expert_bias, "Expert bias", ""},
+    {"tokens_so_far", TagMeaning::tokens_so_far, "Tokens so far", "tokens"},
+    {"tokens_of_step", TagMeaning::tokens_of_step, "Tokens of a step", "tokens"},
+    {"step", TagMeaning::step_number, "Step", ""},
+    {"layer", TagMeaning::layer_number, "Layer", ""},
+    {"expert", TagMeaning::expert_number, "Expert", ""},
+    {"ignored", TagMeaning::ignored, "", ""}};
+
 struct TagRule {
   std::string pattern;  // as in the file
   std::string spelled;  // normalised by spelled_alike()
@@ -51,6 +68,9 @@ struct TagRule {
   std::string program;  // name of the program in whose file the rule is; by_shape: why the values look like it
   Certainty certainty = Certainty::known_name;
 };
+
+// Makes the rule one of this value of `means`. Returns false if there is no such value.
+bool set_meaning(TagRule& rule, std::string_view means);
 
 struct TagMatch {
   const TagRule* rule = nullptr;

@@ -363,6 +363,15 @@ TEST_F(Accounts, TheLossOfALogWithRewardsIsAskedFor) {
   EXPECT_EQ(question_of(""), "");
 }
 
+TEST(AccountTexts, MeaningsHaveTheNamesOfTheirCards) {
+  EXPECT_EQ(meaning_text("tokens_per_expert"), "Expert load");
+  EXPECT_EQ(meaning_text("ce_loss"), "Cross-entropy loss");
+  EXPECT_EQ(meaning_text("z_loss"), "Router z-loss");
+  EXPECT_EQ(meaning_text("max_vio"), "MaxVio (batch)");
+  EXPECT_EQ(meaning_text("step"), "Step");
+  EXPECT_EQ(meaning_text("ignored"), "");
+}
+
 TEST_F(Accounts, TrackiosRunsAreRead) {
   const std::string path = (root / "project.db").string();
   fs::create_directories(root);
