@@ -5,7 +5,6 @@
 #include "app/cli/commands.h"
 #include "app/cli/printing.h"
 #include "core/files/output_guard.h"
-#include "core/files/text/text_escape.h"
 #include "core/lessons/claim_results.h"
 
 namespace moescope {
@@ -51,7 +50,7 @@ void print_list(std::span<const Claim> claims) {
 }
 
 void print_table(std::span<const Claim> claims, const ClaimResults& results) {
-  ValueTable table({{"claim"}, {"compared"}, {"published"}, {"here"}, {"verdict"}});
+  ValueTable table({"claim", "compared", "published", "here", "verdict"});
   const std::vector<ClaimRow> rows = claim_rows(claims, results);
   for (const ClaimRow& row : rows)
     table.add(row.claim->name, row.comparison->text, row.comparison->published,

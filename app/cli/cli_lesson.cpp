@@ -46,7 +46,7 @@ void print_list() {
 }
 
 void print_figures() {
-  ValueTable table({{"figure"}, {"unit"}, {"meaning"}});
+  ValueTable table({"figure", "unit", "meaning"});
   for (const LessonFigureInfo& info : lesson_figures()) table.add(info.key, info.unit, info.meaning);
   Report report;
   report.table("", table);

@@ -212,7 +212,7 @@ std::string gradescope_json(const GradedHandIn& graded) {
 }
 
 ValueTable marks_table(std::span<const GradedHandIn> graded) {
-  ValueTable table({{"file"}, {"student"}, {"problem_set"}, {"score"}, {"max_score"}, {"problem"}});
+  ValueTable table({"file", "student", "problem_set", "score", "max_score", "problem"});
   for (const GradedHandIn& row : graded)
     table.add(row.file, row.student, row.assignment, row.score(), row.max_score(), row.problem);
   return table;

@@ -243,15 +243,8 @@ FigureTarget AllToAllPanel::figure(FigureKey key) const {
 
 ValueTable AllToAllPanel::table() const {
   if (view_->currentIndex() == kSaving) return saving_->table();
-  ValueTable table({{"step"},
-                    {"layer"},
-                    {"from rank"},
-                    {"to rank"},
-                    {"standard", "copies"},
-                    {"standard", "bytes"},
-                    {"DeepEP", "copies"},
-                    {"DeepEP", "bytes"},
-                    {"MPI in the whole step", "bytes"}});
+  ValueTable table({"step", "layer", "from rank", "to rank", "standard [copies]", "standard [bytes]", "DeepEP [copies]",
+                    "DeepEP [bytes]", "MPI in the whole step [bytes]"});
   const auto shown = selection_->frame();
   const VolumeFrame* volume = this->volume(shown.get());
   if (!volume) return table;

@@ -1,7 +1,6 @@
 #include "widgets/all_to_all/saving_view.h"
 
 #include <QLabel>
-#include <algorithm>
 #include <cmath>
 
 #include "core/frame/router_stats.h"
@@ -102,12 +101,8 @@ void SavingView::fillLinks() {
 }
 
 ValueTable SavingView::table() const {
-  ValueTable table({{"experts per token"},
-                    {"network, standard", "bytes"},
-                    {"network, DeepEP", "bytes"},
-                    {"NVLink, standard", "bytes"},
-                    {"NVLink, DeepEP", "bytes"},
-                    {"saved by DeepEP", "share"}});
+  ValueTable table({"experts per token", "network, standard [bytes]", "network, DeepEP [bytes]",
+                    "NVLink, standard [bytes]", "NVLink, DeepEP [bytes]", "saved by DeepEP [share]"});
   const auto bytes = [this](std::uint64_t copies) { return copies * row_bytes_; };
   if (row_bytes_ > 0)
     table.add(saving_.top_k, bytes(saving_.standard.network_out), bytes(saving_.deep_ep.network_out),

@@ -140,17 +140,11 @@ Panel::Answer DeepEPGainPanel::answer() const {
 }
 
 ValueTable DeepEPGainPanel::table() const {
-  ValueTable table({{"kind"},
-                    {"routing"},
-                    {"copies per token", "", 3},
-                    {"fullest rank / mean", "", 3},
-                    {"measured elsewhere, standard / DeepEP", "", 3},
-                    {"modelled, standard / DeepEP", "", 3},
-                    {"measured elsewhere, DeepEP layer", "ms", 3},
-                    {"modelled, DeepEP layer", "ms", 3},
-                    {"measured elsewhere, standard layer", "ms", 3},
-                    {"measured elsewhere, standard communication", "ms", 3},
-                    {"measured elsewhere, DeepEP communication", "ms", 3}});
+  ValueTable table({"kind", "routing", "copies per token:3", "fullest rank / mean:3",
+                    "measured elsewhere, standard / DeepEP:3", "modelled, standard / DeepEP:3",
+                    "measured elsewhere, DeepEP layer [ms]:3", "modelled, DeepEP layer [ms]:3",
+                    "measured elsewhere, standard layer [ms]:3", "measured elsewhere, standard communication [ms]:3",
+                    "measured elsewhere, DeepEP communication [ms]:3"});
   if (!answer_) return table;
   const auto add = [&](const std::string& kind, std::span<const LayerGain> gains) {
     for (const LayerGain& gain : gains)

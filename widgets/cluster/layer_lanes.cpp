@@ -153,7 +153,7 @@ QStringList LayerLanes::answers() const {
 }
 
 ValueTable LayerLanes::table() const {
-  ValueTable table({{"rank"}, {"activity"}, {"pass"}, {"from", "us"}, {"to", "us"}});
+  ValueTable table({"rank", "activity", "pass", "from [us]", "to [us]"});
   for (const RankInterval& interval : timeline_.intervals)
     table.add(interval.rank, std::string(rank_activity_name(interval.activity)),
               std::string(interval.backward ? "backward" : "forward"), interval.from_us, interval.to_us);

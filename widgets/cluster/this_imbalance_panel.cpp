@@ -320,19 +320,9 @@ QString ThisImbalancePanel::status() const {
 }
 
 ValueTable ThisImbalancePanel::table() const {
-  ValueTable table({{"step"},
-                    {"run"},
-                    {"EP"},
-                    {"load"},
-                    {"node-limited"},
-                    {"replicas"},
-                    {"payload"},
-                    {"modelled", "tokens/s/GPU"},
-                    {"band low", "tokens/s/GPU"},
-                    {"band high", "tokens/s/GPU"},
-                    {"lost against a balanced router", "share"},
-                    {"experts of the fullest rank / mean", "", 3},
-                    {"copies per token", "", 3}});
+  ValueTable table({"step", "run", "EP", "load", "node-limited", "replicas", "payload", "modelled [tokens/s/GPU]",
+                    "band low [tokens/s/GPU]", "band high [tokens/s/GPU]", "lost against a balanced router [share]",
+                    "experts of the fullest rank / mean:3", "copies per token:3"});
   const auto add = [&](const Asked* run, const LiveCost& cost, const LiveCost& even) {
     table.add(run ? table_value(run->step) : TableValue(), run ? run->letter.toStdString() : std::string(),
               cost.live_case.ep, std::string(run ? "this run" : "even"), cost.live_case.node_limited,

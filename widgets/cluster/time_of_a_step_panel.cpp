@@ -294,8 +294,7 @@ QString TimeOfAStepPanel::status() const {
 
 ValueTable TimeOfAStepPanel::table() const {
   if (showsLayer()) return lanes_->table();
-  ValueTable table(
-      {{"part"}, {"time", "ms per token and GPU"}, {"share", "share"}, {"kind"}, {"fitted numbers in it"}, {"how"}});
+  ValueTable table({"part", "time [ms per token and GPU]", "share [share]", "kind", "fitted numbers in it", "how"});
   if (!answer_ || !answer_->problem.empty()) return table;
   const StepTime& time = answer_->time;
   for (const StepPart& part : time.parts)

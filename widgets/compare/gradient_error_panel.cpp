@@ -461,14 +461,8 @@ ValueTable GradientErrorPanel::tableOfPredictions() const {
 
 ValueTable GradientErrorPanel::table() const {
   if (ofPredictions()) return tableOfPredictions();
-  ValueTable table({{"run"},
-                    {"step"},
-                    {"layer"},
-                    {"tensors"},
-                    {"SNR", "dB"},
-                    {"cosine"},
-                    {"SNR with experts pinned", "dB"},
-                    {"cosine with experts pinned"}});
+  ValueTable table({"run", "step", "layer", "tensors", "SNR [dB]", "cosine", "SNR with experts pinned [dB]",
+                    "cosine with experts pinned"});
   for (std::size_t run = 0; run < selection_->histories().size(); ++run) {
     const auto current = selection_->histories()[run]->gradient_frame_at(selection_->step());
     if (!current) continue;

@@ -240,17 +240,13 @@ QStringList LoadDifferencePanel::describe(int row, int column) const {
 ValueTable LoadDifferencePanel::table() const {
   const int run = comparedRun(*selection_);
   if (showsWeights()) {
-    ValueTable weights({{"layer"}, {"expert"}, {"|W - W_A| / |W_A|", "share"}});
+    ValueTable weights({"layer", "expert", "|W - W_A| / |W_A| [share]"});
     for (const Row& row : weightRows(run))
       for (std::size_t e = 0; e < row.difference.size(); ++e) weights.add(row.layer, e, row.difference[e]);
     return weights;
   }
-  ValueTable table({{"step"},
-                    {"layer"},
-                    {"expert"},
-                    {"load minus run A's", "fair shares", 3},
-                    {"load", "fair shares", 3},
-                    {"in run A", "fair shares", 3}});
+  ValueTable table({"step", "layer", "expert", "load minus run A's [fair shares]:3", "load [fair shares]:3",
+                    "in run A [fair shares]:3"});
   for (const Row& row : rows(run))
     for (std::size_t e = 0; e < row.difference.size(); ++e)
       table.add(row.step, row.layer, e, row.difference[e], row.of_run[e], row.of_a[e]);

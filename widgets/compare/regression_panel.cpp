@@ -334,13 +334,8 @@ ValueTable RegressionPanel::table() const {
   const std::vector<HistoryPtr> good = otherRuns();
   GateReport report = report_;
   if (!is_judged_ && !good.empty()) report = judge_gate(selection_->histories()[judgedRun()], good);
-  ValueTable table({{"figure"},
-                    {"first step outside"},
-                    {"last step outside"},
-                    {"value"},
-                    {"other runs"},
-                    {"half width of the noise band"},
-                    {"z"}});
+  ValueTable table({"figure", "first step outside", "last step outside", "value", "other runs",
+                    "half width of the noise band", "z"});
   for (std::size_t i = 0; i < report.series.size(); ++i) {
     const GateSeries& series = report.series[i];
     const auto exit = std::ranges::find(report.exits, i, &GateExit::series);

@@ -264,17 +264,8 @@ QStringList RouterRoundingView::answers() const {
 }
 
 ValueTable RouterRoundingView::table() const {
-  ValueTable table({{"run"},
-                    {"step"},
-                    {"layer"},
-                    {"in BF16 alone"},
-                    {"changed", "share"},
-                    {"MaxVio"},
-                    {"different biases"},
-                    {"margin from"},
-                    {"margin to"},
-                    {"tokens"},
-                    {"changed tokens"}});
+  ValueTable table({"run", "step", "layer", "in BF16 alone", "changed [share]", "MaxVio", "different biases",
+                    "margin from", "margin to", "tokens", "changed tokens"});
   const auto current = frame();
   if (!current) return table;
   const std::string run = runLabel(*selection_, selection_->run()).toStdString();

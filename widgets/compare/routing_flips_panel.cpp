@@ -349,16 +349,8 @@ QStringList RoutingFlipsPanel::describe(int row, std::int64_t step) const {
 
 ValueTable RoutingFlipsPanel::table() const {
   if (inRouter()) return router_->table();
-  ValueTable table({{"run"},
-                    {"reference"},
-                    {"step"},
-                    {"layer"},
-                    {"flip rate", "share"},
-                    {"overlap", "share"},
-                    {"margin from"},
-                    {"margin to"},
-                    {"tokens"},
-                    {"flipped tokens"}});
+  ValueTable table({"run", "reference", "step", "layer", "flip rate [share]", "overlap [share]", "margin from",
+                    "margin to", "tokens", "flipped tokens"});
   for (std::size_t run = rounding() ? 0 : 1; run < selection_->histories().size(); ++run) {
     const auto& history = *selection_->histories()[run];
     const auto current =

@@ -24,7 +24,6 @@
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/whole_rows.h"
 #include "widgets/plots/axis.h"
-#include "widgets/plots/color_scale.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {
@@ -372,18 +371,8 @@ QString BlockMicroscopePanel::figures() const {
 }
 
 ValueTable BlockMicroscopePanel::table() const {
-  ValueTable table({{"element"},
-                    {"value"},
-                    {"scaled"},
-                    {"code"},
-                    {"sign"},
-                    {"exponent"},
-                    {"mantissa"},
-                    {"decoded"},
-                    {"dequantized"},
-                    {"error"},
-                    {"underflow"},
-                    {"clipped"}});
+  ValueTable table({"element", "value", "scaled", "code", "sign", "exponent", "mantissa", "decoded", "dequantized",
+                    "error", "underflow", "clipped"});
   for (std::size_t i = 0; i < block_.elements.size(); ++i) {
     const ElementAnatomy& e = block_.elements[i];
     table.add(i, e.value, e.scaled, e.fields.code, e.fields.sign, e.fields.exponent, e.fields.mantissa, e.decoded,

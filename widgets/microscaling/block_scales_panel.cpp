@@ -313,7 +313,7 @@ QString BlockScalesPanel::status() const {
 }
 
 ValueTable BlockScalesPanel::table() const {
-  ValueTable table({{"step"}, {"layer"}, {"tensor"}, {"format"}, {"exponent + 127"}, {"scale", "2^k"}, {"blocks"}});
+  ValueTable table({"step", "layer", "tensor", "format", "exponent + 127", "scale [2^k]", "blocks"});
   const auto frame = selection_->quantFrame();
   const OperandPlace& tensor = selection_->tensor();
   const QuantFrame* quant = findTensor(frame.get(), tensor);

@@ -1,16 +1,12 @@
 #include "widgets/microscaling/operand_costs_panel.h"
 
 #include <QHeaderView>
-#include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "widgets/look/counted_text.h"
-#include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/microscaling/tables.h"
-#include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/panel/whole_rows.h"
 #include "widgets/selection/compared_runs.h"
@@ -254,15 +250,8 @@ QString OperandCostsPanel::status() const {
 }
 
 ValueTable OperandCostsPanel::tableOfEffects() const {
-  ValueTable table({{"step"},
-                    {"layer"},
-                    {"class"},
-                    {"operand"},
-                    {"GEMM"},
-                    {"recipe"},
-                    {"gradient error", "share"},
-                    {"share of the squared error", "share"},
-                    {"loss change", "nats/token"}});
+  ValueTable table({"step", "layer", "class", "operand", "GEMM", "recipe", "gradient error [share]",
+                    "share of the squared error [share]", "loss change [nats/token]"});
   for (const OperandEffect& effect : measured_ ? measured_->scan.effects : std::vector<OperandEffect>{})
     table.add(measured_->step, effect.layer < 0 ? TableValue() : table_value(effect.layer),
               std::string(gemm_class_name(effect.gemm_class)), std::string(operand_name(effect.operand)),

@@ -351,21 +351,9 @@ QStringList QuantizationErrorPanel::describe(int row, int column) const {
 }
 
 ValueTable QuantizationErrorPanel::table() const {
-  ValueTable table({{"step"},
-                    {"layer"},
-                    {"class"},
-                    {"weight"},
-                    {"operand"},
-                    {"direction"},
-                    {"format"},
-                    {"SQNR", "dB", 3},
-                    {"relative error", "", 3},
-                    {"cosine", "", 6},
-                    {"underflow", "share"},
-                    {"clipped", "share"},
-                    {"clipped blocks", "share"},
-                    {"amax", "", 3},
-                    {"crest factor", "", 3}});
+  ValueTable table({"step", "layer", "class", "weight", "operand", "direction", "format", "SQNR [dB]:3",
+                    "relative error:3", "cosine:6", "underflow [share]", "clipped [share]", "clipped blocks [share]",
+                    "amax:3", "crest factor:3"});
   const auto frame = selection_->quantFrame();
   for (const QuantFrame& quant : frame ? frame->quants : std::vector<QuantFrame>{}) {
     std::vector<TableValue> row = operandKeys(frame->step, quant);

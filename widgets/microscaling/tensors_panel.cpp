@@ -341,8 +341,7 @@ QString TensorsPanel::status() const {
 }
 
 ValueTable TensorsPanel::table() const {
-  ValueTable table(
-      {{"tensor"}, {"type"}, {"shape"}, {"SQNR", "dB"}, {"underflow", "share"}, {"clipped", "share"}, {"sampled"}});
+  ValueTable table({"tensor", "type", "shape", "SQNR [dB]", "underflow [share]", "clipped [share]", "sampled"});
   for (const TensorEntry& entry : model_.entries()) {
     const bool known = entry.state == TensorEntry::Figures::known;
     const auto number = [known](double value) { return known ? table_value(value) : TableValue(); };

@@ -414,15 +414,8 @@ Panel::Answer WhatIfPanel::answer() const {
 }
 
 ValueTable WhatIfPanel::table() const {
-  ValueTable table({{"axis"},
-                    {"block"},
-                    {"format"},
-                    {"rule"},
-                    {"SQNR", "dB"},
-                    {"underflow", "share"},
-                    {"clipped", "share"},
-                    {"clipped blocks", "share"},
-                    {"mean crest"}});
+  ValueTable table({"axis", "block", "format", "rule", "SQNR [dB]", "underflow [share]", "clipped [share]",
+                    "clipped blocks [share]", "mean crest"});
   const auto add = [&](const WhatIfRow& row, const TableValue& block, const std::string& format,
                        const std::string& rule) {
     table.add(std::string(row.axis == BlockAxis::row ? "row" : "column"), block, format, rule, row.sums.sqnr_db(),

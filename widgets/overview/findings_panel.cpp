@@ -17,7 +17,6 @@
 #include "widgets/look/type_scale.h"
 #include "widgets/overview/sentence_links.h"
 #include "widgets/panel/flow_row.h"
-#include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/color_scale.h"
 
@@ -498,18 +497,8 @@ QString FindingsPanel::status() const {
 }
 
 ValueTable FindingsPanel::table() const {
-  ValueTable table({{"run"},
-                    {"severity"},
-                    {"ongoing"},
-                    {"kind"},
-                    {"layers"},
-                    {"experts"},
-                    {"first step"},
-                    {"last step"},
-                    {"title"},
-                    {"observation"},
-                    {"why"},
-                    {"settings"}});
+  ValueTable table({"run", "severity", "ongoing", "kind", "layers", "experts", "first step", "last step", "title",
+                    "observation", "why", "settings"});
   const auto numbers = [](const std::vector<int>& list) {
     return joined(list, " ", [](int number) { return std::to_string(number); });
   };

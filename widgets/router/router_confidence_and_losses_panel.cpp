@@ -98,8 +98,7 @@ QStringList ScoresView::answers() const {
 }
 
 ValueTable ScoresView::table() const {
-  ValueTable table(
-      {{"step"}, {"layer"}, {"from"}, {"to"}, {"chosen", "scores"}, {"rejected", "scores"}, {"margin", "tokens"}});
+  ValueTable table({"step", "layer", "from", "to", "chosen [scores]", "rejected [scores]", "margin [tokens]"});
   const auto frame = selection_->frame();
   for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>{}) {
     const auto at = [](const std::vector<std::uint32_t>& counts, int bin) {

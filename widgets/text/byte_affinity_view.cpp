@@ -151,7 +151,7 @@ QStringList ByteAffinityView::answers() const {
 }
 
 ValueTable ByteAffinityView::table() const {
-  ValueTable table({{"step"}, {"layer"}, {"expert"}, {"byte"}, {"slots"}, {"share of the expert", "share"}, {"lift"}});
+  ValueTable table({"step", "layer", "expert", "byte", "slots", "share of the expert [share]", "lift"});
   const History* history = selection_->history();
   const auto frame = history ? history->specialisation_frame_at(selection_->step()) : nullptr;
   const SpecialisationFrame* specialisation = specialisationOf(frame.get(), selection_->layer());

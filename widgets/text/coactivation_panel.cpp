@@ -355,8 +355,7 @@ QString CoactivationPanel::status() const {
 }
 
 ValueTable CoactivationPanel::tableOfMap() const {
-  ValueTable table(
-      {{"step"}, {"layer"}, {"expert"}, {"first component"}, {"second component"}, {"load", "fair shares"}});
+  ValueTable table({"step", "layer", "expert", "first component", "second component", "load [fair shares]"});
   const History* history = selection_->history();
   const auto frame = history ? history->specialisation_frame_at(selection_->step()) : nullptr;
   const SpecialisationFrame* specialisation = specialisationOf(frame.get(), selection_->layer());
@@ -371,8 +370,7 @@ ValueTable CoactivationPanel::tableOfMap() const {
 ValueTable CoactivationPanel::table() const {
   if (shows(kMap)) return tableOfMap();
   if (shows(kSimilarity)) return similarityTable(measured() ? measured_->by_step : MeasuredSimilarity::ByStep());
-  ValueTable table(
-      {{"step"}, {"layer"}, {"expert i"}, {"expert j"}, {"tokens of both"}, {"share N(ij)/N(i)", "share"}});
+  ValueTable table({"step", "layer", "expert i", "expert j", "tokens of both", "share N(ij)/N(i) [share]"});
   const History* history = selection_->history();
   const auto frame = history ? history->specialisation_frame_at(selection_->step()) : nullptr;
   const SpecialisationFrame* specialisation = specialisationOf(frame.get(), selection_->layer());

@@ -141,16 +141,9 @@ QStringList pruningAnswers(const ExpertScan& scan) {
 }
 
 ValueTable costsTable(const MeasuredExperts::ByStep& scans) {
-  ValueTable table({{"step"},
-                    {"layer"},
-                    {"expert"},
-                    {"load", "fair shares"},
-                    {"saliency"},
-                    {"divergence", "nats/token"},
-                    {"interval of the divergence", "nats/token"},
-                    {"domain"},
-                    {"loss change without it", "nats/token"},
-                    {"interval of the loss change", "nats/token"}});
+  ValueTable table({"step", "layer", "expert", "load [fair shares]", "saliency", "divergence [nats/token]",
+                    "interval of the divergence [nats/token]", "domain", "loss change without it [nats/token]",
+                    "interval of the loss change [nats/token]"});
   for (const auto& [step, scan] : scans)
     for (const ExpertCost& cost : scan.experts) {
       const auto row = [&, step = step](const std::string& domain, const FigureOfPieces& loss) {
@@ -181,7 +174,7 @@ ValueTable pruningTable(const MeasuredExperts::ByStep& scans) {
 }
 
 ValueTable similarityTable(const MeasuredSimilarity::ByStep& similarities) {
-  ValueTable table({{"step"}, {"layer"}, {"expert i"}, {"expert j"}, {"cosine of the outputs"}, {"interval"}});
+  ValueTable table({"step", "layer", "expert i", "expert j", "cosine of the outputs", "interval"});
   for (const auto& [step, similarity] : similarities)
     for (const LayerSimilarity& layer : similarity.layers)
       for (int i = 0; i < layer.experts(); ++i)

@@ -404,13 +404,8 @@ QString RoutingStabilityPanel::status() const {
 
 // Lists the values of the visible steps, or the values of the bars.
 ValueTable RoutingStabilityPanel::table() const {
-  ValueTable table({{"step"},
-                    {"earlier step"},
-                    {"layer"},
-                    {"tokens that keep their experts", "share"},
-                    {"by chance", "share"},
-                    {"unchanged choices", "share"},
-                    {"by chance", "share"}});
+  ValueTable table({"step", "earlier step", "layer", "tokens that keep their experts [share]", "by chance [share]",
+                    "unchanged choices [share]", "by chance [share]"});
   if (!selection_->history()) return table;
   const RunInfo& info = selection_->history()->info();
   const float chance_sets = unchanged_baseline(info.top_k, info.n_experts),

@@ -392,14 +392,8 @@ ValueTable SpecialisationPanel::table() const {
     const MeasuredExperts::ByStep scans = measured() ? measured_->by_step : MeasuredExperts::ByStep();
     return figure_->currentIndex() == kPruning ? pruningTable(scans) : costsTable(scans);
   }
-  ValueTable table({{"step"},
-                    {"layer"},
-                    {"domain"},
-                    {"expert"},
-                    {"slots"},
-                    {"share of the domain's slots", "share"},
-                    {"share of all slots", "share"},
-                    {"lift", "", 3}});
+  ValueTable table({"step", "layer", "domain", "expert", "slots", "share of the domain's slots [share]",
+                    "share of all slots [share]", "lift:3"});
   const History* history = selection_->history();
   const auto frame = history ? history->specialisation_frame_at(selection_->step()) : nullptr;
   for (const SpecialisationFrame& layer : frame ? frame->specialisation : std::vector<SpecialisationFrame>{}) {

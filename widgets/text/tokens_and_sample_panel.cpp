@@ -450,16 +450,8 @@ QString TokensAndSamplePanel::status() const {
 }
 
 ValueTable TokensAndSamplePanel::table() const {
-  ValueTable table({{"step"},
-                    {"position"},
-                    {"byte"},
-                    {"loss", "nats"},
-                    {"layer"},
-                    {"margin"},
-                    {"place"},
-                    {"expert"},
-                    {"score"},
-                    {"share of the mix", "share"}});
+  ValueTable table({"step", "position", "byte", "loss [nats]", "layer", "margin", "place", "expert", "score",
+                    "share of the mix [share]"});
   if (!text_) return table;
   for (const TokenLayer& layer : text_->layers)
     for (std::size_t t = 0; t < text_->text.size(); ++t) {

@@ -130,7 +130,7 @@ void add_published(Report& report, const PrecisionScan& scan) {
       "forward passes of published recipes, the gate in FP32; a change of {:.2g} nats/token ({:.2g} % of the loss) "
       "matters:",
       matters, 100 * kRelevantGap));
-  ValueTable table({{"recipe"}, {"divergence, 1e-3 nats/token"}, {"loss, 1e-3 nats/token"}, {"against what matters"}});
+  ValueTable table({"recipe", "divergence, 1e-3 nats/token", "loss, 1e-3 nats/token", "against what matters"});
   for (const PublishedFit& fit : scan.published)
     table.add(fit.name, interval_text(fit.divergence, 1e3), interval_text(fit.loss_change, 1e3),
               to_text(fit_of(fit, scan.loss, kRelevantGap)));
@@ -151,11 +151,8 @@ PrecisionScan add_twins(Report& report, CheckpointModel& model, const std::vecto
       compare_precision(model, texts, {command.texts.length, command.twin_pieces}, recipe, shown_passes(command));
   report.sentence(fmt::format("one operand at a time in {}, all else in FP32, 95 % intervals over {} pieces of text:",
                               recipe_info(recipe).name, scan.pieces));
-  ValueTable table({{"operand"},
-                    {"divergence, 1e-3 nats/token"},
-                    {"distance to the first of its kind"},
-                    {"loss, 1e-3 nats/token"},
-                    {"other experts, %"}});
+  ValueTable table({"operand", "divergence, 1e-3 nats/token", "distance to the first of its kind",
+                    "loss, 1e-3 nats/token", "other experts, %"});
   for (const PrecisionTwin& twin : scan.twins)
     table.add(twin_name(twin), interval_text(twin.divergence, 1e3), interval_text(twin.behind, 1e3),
               interval_text(twin.loss_change, 1e3), interval_text(twin.flips, 100));
@@ -219,8 +216,7 @@ void add_pruning(Report& report, const ExpertScan& scan) {
   report.sentence(fmt::format(
       "loss without several experts of every layer, 1e-3 nats/token{}:",
       scan.pieces > 1 ? "; experts are ranked on every second piece, the loss is measured on the others" : ""));
-  ValueTable table(
-      {{"experts removed"}, {"smallest divergence"}, {"smallest saliency"}, {"random, interval over 5 choices"}});
+  ValueTable table({"experts removed", "smallest divergence", "smallest saliency", "random, interval over 5 choices"});
   for (const PrunedModel& model : scan.pruning)
     table.add(model.removed, interval_text(model.by_divergence, 1e3), interval_text(model.by_saliency, 1e3),
               interval_text(model.random, 1e3));

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <type_traits>
 
 #include "core/files/text/text_escape.h"
@@ -70,6 +69,19 @@ std::optional<TextColumn> text_column(const ValueTable& table, std::size_t index
 }
 
 }  // namespace
+
+ValueTable::ValueTable(std::initializer_list<const char*> headers) {
+  for (std::string_view header : headers) {
+    ValueColumn& column = columns_.emplace_back();
+    if (header.size() > 2 && header[header.size() - 2] == ':') {
+      column.digits = header.back() - '0';
+      header.remove_suffix(2);
+    }
+    column.name = header.substr(0, header.find(" ["));
+    if (header.size() > column.name.size()) column.unit = header.substr(column.name.size() + 2);
+    if (!column.unit.empty()) column.unit.pop_back();
+  }
+}
 
 std::optional<std::size_t> ValueTable::find(std::span<const TableValue> keys) const {
   for (std::size_t i = 0; i < rows(); ++i)

@@ -68,6 +68,8 @@ class ValueTable {
  public:
   ValueTable() = default;
   explicit ValueTable(std::vector<ValueColumn> columns) : columns_(std::move(columns)) {}
+  // Names with units as in to_csv(), and digits if they are not 4: "layer", "slots [share]", "SQNR [dB]:3".
+  explicit ValueTable(std::initializer_list<const char*> headers);
 
   const std::vector<ValueColumn>& columns() const { return columns_; }
   std::size_t rows() const { return columns_.empty() ? 0 : values_.size() / columns_.size(); }

@@ -3,6 +3,7 @@
 
 #include <limits>
 #include <sstream>
+#include <tuple>
 
 #include "core/files/text/value_table.h"
 #include "core/logs/table/csv_rows.h"
@@ -34,6 +35,15 @@ TEST(ValueTables, CsvReadsBackAsTheSameTexts) {
   ASSERT_EQ(read.size(), texts.size() + 1);
   EXPECT_EQ(read[0], "name, with comma");
   EXPECT_TRUE(std::equal(texts.begin(), texts.end(), read.begin() + 1));
+}
+
+TEST(ValueTables, HeadersGiveNamesUnitsAndDigits) {
+  const ValueTable table({"layer", "slots [share]", "SQNR [dB]:3", "largest / mean:2"});
+  const auto parts = [](const ValueColumn& column) { return std::tuple(column.name, column.unit, column.digits); };
+  EXPECT_EQ(parts(table.columns()[0]), std::tuple("layer", "", 4));
+  EXPECT_EQ(parts(table.columns()[1]), std::tuple("slots", "share", 4));
+  EXPECT_EQ(parts(table.columns()[2]), std::tuple("SQNR", "dB", 3));
+  EXPECT_EQ(parts(table.columns()[3]), std::tuple("largest / mean", "", 2));
 }
 
 TEST(ValueTables, RowsAreFoundByTheirFirstValues) {
