@@ -4,7 +4,6 @@
 #include <QMenu>
 #include <QMessageBox>
 #include <cstdlib>
-#include <vector>
 
 #include "app/docks/actions_dock.h"
 #include "app/session/kernel_question.h"

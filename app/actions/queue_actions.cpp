@@ -1,6 +1,5 @@
 #include "app/actions/queue_actions.h"
 
-#include <QAction>
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QMenu>

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <exception>
 #include <filesystem>
-#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -12,7 +11,6 @@
 #include "app/session/kernel_question.h"
 #include "app/session/run_session.h"
 #include "app/workspaces/workspace_tabs.h"
-#include "core/checkpoints/ablation/scans.h"
 #include "core/checkpoints/checkpoint_tokenizer.h"
 #include "core/checkpoints/export_model.h"
 #include "core/frame/frame.h"

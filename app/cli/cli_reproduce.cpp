@@ -8,7 +8,6 @@
 #include "app/cli/commands.h"
 #include "app/cli/printing.h"
 #include "app/program/program_start.h"
-#include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/training/engine/retrain.h"
 

@@ -24,7 +24,6 @@
 #include "app/program/program_start.h"
 #include "core/config/run_config.h"
 #include "core/files/output_guard.h"
-#include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/findings/comparison/outcomes.h"
 #include "core/numerics/threads.h"

@@ -17,7 +17,6 @@
 #include "app/session/run_session.h"
 #include "app/workspaces/cluster_workspace.h"
 #include "app/workspaces/compare_workspace.h"
-#include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/picture.h"
 #include "app/workspaces/router_workspace.h"

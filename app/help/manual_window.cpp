@@ -1,7 +1,6 @@
 #include "app/help/manual_window.h"
 
 #include <QDesktopServices>
-#include <QFile>
 #include <QFileInfo>
 #include <QImage>
 #include <QLabel>
@@ -11,11 +10,9 @@
 #include <QScrollBar>
 #include <QTextBlock>
 #include <QTextBrowser>
-#include <QTextList>
 #include <QTextTable>
 #include <algorithm>
 
-#include "app/help/manual.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"

@@ -6,7 +6,6 @@
 #include <QMainWindow>
 #include <QMenuBar>
 #include <QMessageBox>
-#include <QPushButton>
 #include <QTimer>
 #include <QVBoxLayout>
 #include <algorithm>
@@ -21,7 +20,6 @@
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
 #include "app/workspaces/window_layout.h"
-#include "core/config/config_check.h"
 #include "core/files/whole_file.h"
 #include "core/lessons/grading.h"
 #include "widgets/look/layouts.h"

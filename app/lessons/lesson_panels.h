@@ -17,7 +17,6 @@ class QDockWidget;
 namespace moescope {
 
 class Panel;
-class PanelDock;
 class Workspace;
 class WorkspaceTabs;
 

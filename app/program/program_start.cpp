@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <initializer_list>
 #include <map>
 #include <string_view>
 #include <utility>

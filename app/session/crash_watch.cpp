@@ -1,6 +1,5 @@
 #include "app/session/crash_watch.h"
 
-#include <QDateTime>
 #include <QDir>
 #include <QFileInfo>
 #include <QMessageBox>

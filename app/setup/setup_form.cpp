@@ -1,7 +1,6 @@
 #include "app/setup/setup_form.h"
 
 #include <QAbstractItemView>
-#include <QAction>
 #include <QComboBox>
 #include <QGridLayout>
 #include <QLabel>
@@ -17,7 +16,6 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
-#include "app/look/dialog_parts.h"
 #include "app/look/icons.h"
 #include "app/look/theme.h"
 #include "app/setup/compare_dialog.h"

@@ -2,7 +2,6 @@
 
 #include <QApplication>
 #include <QMenu>
-#include <QTabBar>
 
 #include "app/actions/close_question.h"
 #include "app/actions/file_actions.h"

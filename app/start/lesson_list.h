@@ -6,8 +6,6 @@
 
 #include "app/lessons/lesson_actions.h"
 
-class QLabel;
-
 namespace moescope {
 
 class LessonRow;

@@ -6,7 +6,6 @@
 #include "app/actions/run_costs.h"
 #include "app/look/card_frame.h"
 #include "app/look/icons.h"
-#include "app/look/theme.h"
 #include "app/setup/setup_form.h"
 #include "app/start/lesson_list.h"
 #include "core/config/config_toml.h"

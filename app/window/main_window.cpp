@@ -1,7 +1,6 @@
 #include "app/window/main_window.h"
 
 #include <QCloseEvent>
-#include <QDockWidget>
 #include <QDragEnterEvent>
 #include <QFileInfo>
 #include <QMenuBar>

@@ -9,7 +9,6 @@
 #include <climits>
 #include <functional>
 
-#include "app/look/theme.h"
 #include "app/workspaces/svg_device.h"
 #include "app/workspaces/workspace.h"
 #include "core/files/whole_file.h"

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cmath>
-#include <string>
 
 #include "core/numerics/quantize.h"
 #include "core/numerics/threads.h"

@@ -13,7 +13,6 @@
 #include "core/frame/load_ratios.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
-#include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/panel/flat_combo.h"
 #include "widgets/plots/color_scale.h"

@@ -1,6 +1,5 @@
 #include "widgets/compare/verdicts_panel.h"
 
-#include <QLayout>
 #include <algorithm>
 #include <cmath>
 

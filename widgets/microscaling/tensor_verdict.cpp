@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <random>
-#include <ranges>
 
 #include "core/files/assets.h"
 #include "core/findings/quant_watch.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 
 #include "core/findings/comparison/same_settings.h"
 #include "core/frame/frame.h"

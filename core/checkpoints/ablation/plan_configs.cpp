@@ -10,7 +10,6 @@
 
 #include "core/checkpoints/ablation/format_plan.h"
 #include "core/config/operand_recipes.h"
-#include "core/files/text/json_text.h"
 #include "core/files/text/words.h"
 
 namespace moescope {

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 #include "core/numerics/rng.h"

@@ -6,7 +6,6 @@
 #include <bit>
 #include <cctype>
 #include <cmath>
-#include <cstdint>
 #include <utility>
 
 #include "core/files/text/json_text.h"

@@ -1,7 +1,5 @@
 #include "core/findings/comparison/comparison.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
 

@@ -7,14 +7,9 @@
 #include <cctype>
 #include <cmath>
 #include <optional>
-#include <string>
-#include <vector>
 
-#include "core/config/config_check.h"
 #include "core/config/config_field.h"
 #include "core/files/text/words.h"
-#include "core/findings/comparison/comparison.h"
-#include "core/findings/comparison/operand_sqnr.h"
 #include "core/findings/comparison/verdict_words.h"
 
 namespace moescope {

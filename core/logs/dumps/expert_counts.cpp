@@ -6,7 +6,6 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <set>
 
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"

@@ -13,7 +13,6 @@
 #include "core/files/folder_walk.h"
 #include "core/files/input_file.h"
 #include "core/files/tensors/tensor_file.h"
-#include "core/files/text/text_escape.h"
 #include "core/logs/events/event_records.h"
 #include "core/logs/events/expert_buckets.h"
 #include "core/logs/runs/log_runs.h"

@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <string_view>
 
 #include "core/files/folder_walk.h"
 #include "core/files/input_file.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <span>
 
 #include "core/files/folder_walk.h"
 #include "core/frame/specialisation.h"

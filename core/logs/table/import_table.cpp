@@ -1,21 +1,17 @@
 #include "core/logs/table/import_table.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "core/files/input_file.h"
 #include "core/files/text/text_encoding.h"
 #include "core/files/text/words.h"
-#include "core/logs/lines/printed_number.h"
 #include "core/logs/runs/log_runs.h"
 #include "core/logs/standard_input.h"
 #include "core/logs/table/csv_rows.h"

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <stdexcept>
 #include <string_view>
 
 #include "core/files/text/text_escape.h"

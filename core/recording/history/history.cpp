@@ -3,21 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <numeric>
-#include <optional>
-#include <span>
 #include <utility>
-#include <vector>
 
-#include "core/frame/frame.h"
 #include "core/frame/thinning.h"
-#include "core/recording/history/frame_pack.h"
 #include "core/recording/history/load_rows.h"
 #include "core/recording/history/scalar_columns.h"
 
