@@ -6,6 +6,8 @@
 
 #include "app/lessons/lesson_actions.h"
 
+class QLabel;
+
 namespace moescope {
 
 class LessonRow;
