@@ -6,7 +6,7 @@
 
 #include "app/lessons/lesson_actions.h"
 
-class QLabel;
+class QBoxLayout;
 
 namespace moescope {
 
