@@ -302,7 +302,7 @@ void CompareActions::showStatus(const LiveStatus& status, std::optional<qint64> 
   judged->setSecondsPerStep(secondsPerStep(status));
   const qint64 goal = end && *end > status.step ? *end : INT64_MAX;  // a run that goes on after its end has none
   judged->setGoal(status.running ? goal : 0);
-  compared_->setGoesOn(status.running || status.step < session_->config().optimizer.total_steps);
+  compared_->setGoesOn(status.running || status.step != session_->config().optimizer.total_steps);
   showChips();
 }
 

@@ -524,7 +524,7 @@ std::optional<RecordedRun> RunSession::recordedRun(int place) const {
 bool RunSession::isFinished() const {
   if (!open_.live) return false;
   const LiveStatus status = open_.live->status();
-  return !status.running && status.step >= config().optimizer.total_steps;
+  return !status.running && status.step == config().optimizer.total_steps;
 }
 
 RecomputePlan RunSession::planOfStep(const History& run, const OperandPlace& place, std::int64_t step) const {

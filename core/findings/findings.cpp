@@ -501,10 +501,9 @@ std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, s
   finding.title = pair + (conclusion.may_change ? "so far " : "") + text->title;
   finding.observation = verdict_sentence(conclusion) + ".";
   finding.meaning = text->reason;
-  if (conclusion.held_back != Verdict::unclear) {
-    finding.title = pair + "not settled";
+  if (verdict_word(conclusion) == VerdictWord::not_settled) finding.title = pair + "not settled";
+  if (conclusion.held_back != Verdict::unclear)
     finding.meaning = "The interval moves from step to step; the verdict is given once it has held for long enough.";
-  }
   return {finding};
 }
 

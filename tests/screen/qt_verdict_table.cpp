@@ -117,7 +117,7 @@ class VerdictTableTest : public QObject {
   void aRowIsReadAloudWithItsUnits() {
     const QString text = fiveRows()[3].spoken().join('\n');
     for (const char* part : {"D mxfp4", "Worse, nine times what matters", "+0.0172 ±0.0042", "Lowest SQNR dB: 16.8",
-                             "Speed tokens/s: 4,718"})
+                             "Speed here tokens/s: 4,718"})
       QVERIFY2(text.contains(QString::fromUtf8(part)), qPrintable(text));
   }
 

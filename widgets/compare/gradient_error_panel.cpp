@@ -178,7 +178,7 @@ Panel::Answer GradientErrorPanel::answer() const {
   const bool is_ineffective = largest_error > errorOf(kMinGradientSnrDb);
   const QString effect = is_ineffective ? QString("; above 58 % steps are hardly effective") : QString();
   const QString all = QString("%1 of its norm is rounding error").arg(share);
-  return {{}, {all + unpinnedError(worst) + effect, all + effect, share}};
+  return {{}, {all + unpinnedError(worst) + effect, all + effect, all, share + " error"}};
 }
 
 // The answer is about the run whose predictions differ most.

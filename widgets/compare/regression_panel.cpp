@@ -239,7 +239,7 @@ void RegressionPanel::show(GateReport report) {
     const QString tip = printedText(exit_text(report_, exit));
     figures_->setName(row, figureName(exit), tip, row == 0);
     const QString side = sideText(report_.series[exit.series].figure, exit);
-    figures_->setFigure(row, 1, {side}, tip, side == "worse");
+    figures_->setFigure(row, 1, {side, side.left(1)}, tip, side == "worse");
     figures_->setFigure(row, 2, {formatCount(exit.apart_since)}, tip);
     figures_->setFigure(row, 3, {alignedText(exit.value)}, tip);
     figures_->setFigure(row, 4, {alignedText(exit.good)}, tip);

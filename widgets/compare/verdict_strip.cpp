@@ -75,7 +75,7 @@ void VerdictStrip::fill() {
     for (const int place : judged_->candidates()) {
       const QString word = QString::fromStdString(verdict_name(judged_->conclusion(place)));
       items.push_back({word,
-                       signOf(verdict_word(judged_->conclusion(place))),
+                       signOf(judged_->conclusion(place)),
                        items.empty() || items.back().word != word,
                        runLetter(*selection_, place),
                        {runName(*selection_, place), {}},
@@ -161,7 +161,9 @@ QStringList VerdictStrip::otherTextForms(const Conclusion& c) const {
 // For checkpoints, for open verdicts that nothing would settle, and for what the verdicts leave out.
 QStringList VerdictStrip::undetectedForms() const {
   const auto is_worse = [](const Item& item) { return item.word == QLatin1String(to_text(VerdictWord::worse)); };
-  if (items_.size() > 1 && std::ranges::all_of(items_, is_worse))
+  const auto has_forced = [this](int place) { return judged_->conclusion(place).forced_balance; };
+  const bool is_forced = std::ranges::any_of(judged_->candidates(), has_forced);
+  if (!is_forced && items_.size() > 1 && std::ranges::all_of(items_, is_worse))
     return {QString("None is as good as %1").arg(judged_->baselineLetter())};
   for (const int place : judged_->candidates()) {
     const Conclusion& c = judged_->conclusion(place);
@@ -169,8 +171,7 @@ QStringList VerdictStrip::undetectedForms() const {
     if (c.other_text_from >= 0) return otherTextForms(c);
     if (c.verdict == Verdict::unclear) return {QString::fromStdString(verdict_reasons(c).front())};
   }
-  const auto forced = [this](int place) { return judged_->conclusion(place).forced_balance; };
-  if (!std::ranges::any_of(judged_->candidates(), forced)) return {};
+  if (!is_forced) return {};
   return {"One seed of a small model with forced balance: larger models, and effects on the routing, are not judged",
           "Forced balance: effects on the routing are not judged", "Balance is forced"};
 }

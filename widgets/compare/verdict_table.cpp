@@ -32,7 +32,7 @@ constexpr std::array<ColumnHead, VerdictRow::kColumns> kHeads = {{{"Mean gap", "
                                                                   {"Flushed", "to zero"},
                                                                   {"Flips by", "rounding"},
                                                                   {"Gradient", "error"},
-                                                                  {"Speed", "tokens/s"}}};
+                                                                  {"Speed here", "tokens/s"}}};
 constexpr std::array<FigureKey, VerdictRow::kColumns> kFigureKeys = {
     FigureKey("ce_loss"),         FigureKey("sqnr_db"),     FigureKey("underflow"), FigureKey("rounding_flip_rate"),
     FigureKey("gradient_snr_db"), FigureKey("tokens_per_s")};
@@ -42,12 +42,14 @@ int widthOf(const QFont& font, const QString& text) {
 }
 
 QColor colorOf(const VerdictRow& row, bool dark) {
-  return row.word ? signColor(signOf(*row.word), dark) : seriesColor(row.color, dark);
+  return row.word ? signColor(row.sign, dark) : seriesColor(row.color, dark);
 }
 
 }  // namespace
 
-Sign signOf(VerdictWord word) {
+Sign signOf(const Conclusion& conclusion) {
+  const VerdictWord word = verdict_word(conclusion);
+  if (conclusion.may_change) return Sign::unsure;
   if (word == VerdictWord::good_enough || word == VerdictWord::better) return Sign::good;
   if (word == VerdictWord::not_judged) return Sign::open;
   return word == VerdictWord::worse ? Sign::bad : Sign::unsure;
@@ -349,9 +351,9 @@ void VerdictTable::paintVerdict(QPainter& painter, const Layout& at, const QRect
                             fittingText(row.reasons, caption, at.reasons));
   }
   const int mark = withType(kMarkSize);
-  paintSign(painter, QRectF(at.mark, line.top() + (line.height() - mark) / 2.0, mark, mark), signOf(*row.word), dark());
+  paintSign(painter, QRectF(at.mark, line.top() + (line.height() - mark) / 2.0, mark, mark), row.sign, dark());
   painter.setFont(typeFont(Type::body, true));
-  painter.setPen(signColor(signOf(*row.word), dark()));
+  painter.setPen(signColor(row.sign, dark()));
   paintLines(painter, QRect(at.word, line.top(), at.reasons + kSpace16, line.height()), row.verdict,
              at.two_lines ? reason : QString(), Qt::AlignLeft);
 }

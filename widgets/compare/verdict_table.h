@@ -29,6 +29,7 @@ struct VerdictRow {
   bool baseline = false;            // the others are compared with the run
   QString note, note_tip;           // setting that differs from run A, in words and by its key
   std::optional<VerdictWord> word;  // verdict; none for run A and noise twins
+  Sign sign = Sign::unsure;         // of the verdict
   QString verdict;                  // the same as a text: "So far: worse"
   QStringList reasons;              // long to short
   float gap = kNoValue, half_width = kNoValue;
@@ -36,7 +37,7 @@ struct VerdictRow {
   QStringList spoken() const;  // the whole row for screen readers, a line for each part
 };
 
-Sign signOf(VerdictWord word);
+Sign signOf(const Conclusion& conclusion);  // unsure while the verdict may change
 void paintChip(QPainter& painter, const QRect& place, const QString& letter, const QColor& color);
 
 class VerdictTable : public PlotFrame {

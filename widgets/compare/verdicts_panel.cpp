@@ -200,6 +200,7 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
     if (judged_->baseline() != 0) row.reasons = {"effect of chance alone, gap to A", "chance, gap to A"};
   } else {
     row.word = verdict_word(c);
+    row.sign = signOf(c);
     row.verdict = QString::fromStdString(verdict_name(c));
     for (const std::string& reason : verdict_reasons(c)) row.reasons << QString::fromStdString(reason);
   }
@@ -232,9 +233,10 @@ void VerdictsPanel::addCosts(VerdictRow& row, int place) const {
   if (!is_forced) row.figures[VerdictRow::kFlips].text = shareOrDash(costs.flips);
   row.figures[VerdictRow::kGradient].text = shareOrDash(costs.gradient_error);
   const float speed = run_figures(history, window_).tokens_per_s;
-  row.figures[VerdictRow::kSpeed] = {.text = std::isfinite(speed) ? formatCount(std::round(speed)) : dash(),
-                                     .below = {},
-                                     .tip = QString::fromStdString(multiplied_by(history.info().kernels))};
+  row.figures[VerdictRow::kSpeed] = {
+      .text = std::isfinite(speed) ? formatCount(std::round(speed)) : dash(),
+      .below = {},
+      .tip = "emulated formats, no speed of a GPU; " + QString::fromStdString(multiplied_by(history.info().kernels))};
 }
 
 // "precision.experts=mxfp4", one text for each setting that differs from run A.

@@ -289,8 +289,9 @@ void judge(const PairedTrack& run, std::span<const PairedTrack> twins, const Jud
     c.missing_steps = steps_until_apart(run.track, c, drift_of(twin_runs, {slice_begin(c.steps, 2, 1), c.steps.last}));
 }
 
-// Takes the verdict back unless it is also that of the intervals that end in the last kHeldShare of the steps. They are
-// looked at after each multiple of a power of two, so that one more step leaves most of them as they are.
+// Notes since when the verdict holds unless it is also that of the intervals that end in the last kHeldShare of the
+// steps; takes it back if the runs go on. The intervals are looked at after each multiple of a power of two, so that
+// one more step leaves most of them as they are.
 void hold(const PairedTrack& run, std::span<const PairedTrack> twins, const Judging& judging, Conclusion& c) {
   constexpr std::int64_t kMinLooks = 16;
   const StepRange all{run.track.steps().first, c.steps.last};
@@ -306,8 +307,9 @@ void hold(const PairedTrack& run, std::span<const PairedTrack> twins, const Judg
     judge(run, twins, judging, earlier);
     if (is_missing(earlier.half_width)) return;
     if (earlier.verdict == c.verdict) continue;
-    c.held_back = std::exchange(c.verdict, Verdict::unclear);
     c.held_from = std::min(last + stride, all.last);
+    if (!judging.goes_on || c.other_text_from >= 0) return;
+    c.held_back = std::exchange(c.verdict, Verdict::unclear);
     const double until = static_cast<double>(run.track.count({all.first, c.held_from})) / (1 - kHeldShare);
     c.missing_steps = std::max<std::int64_t>(1, std::llround(until) - run.track.count(all));
     return;
@@ -376,9 +378,9 @@ Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twin
   } else if (keep_same_text(run, c); run.count(c.steps) >= kMinSteps) {
     judge(paired, twins, judging, c);
     const auto is_decided = [&] { return c.verdict >= Verdict::equal && c.verdict != Verdict::unclear; };
+    if (is_decided()) hold(paired, twins, judging, c);
     const bool goes_on = judging.goes_on && c.other_text_from < 0;
-    if (goes_on && is_decided()) hold(paired, twins, judging, c);
-    c.may_change = goes_on && is_decided();
+    c.may_change = is_decided() && (goes_on || c.held_from > 0);
   } else {
     if (c.other_text_from >= 0) measure_few(run, judging, c);
     c.missing_steps = kMinSteps - run.count(c.steps);

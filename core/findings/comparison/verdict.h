@@ -121,7 +121,7 @@ struct Conclusion {
   bool drift_unknown = false;   // the drift of the run or of its twins is not known: the interval may be too narrow
   bool widened = false;         // the smaller drift of the twins widened the interval noticeably
   // unclear: verdict of the last interval that has not held for kHeldShare of the steps, and the step from which on it
-  // has held.
+  // has held; also noted beside a verdict at the end of the runs. 0: it has held.
   Verdict held_back = Verdict::unclear;
   std::int64_t held_from = 0;
   bool may_change = false;  // equal, worse or better, but the runs go on

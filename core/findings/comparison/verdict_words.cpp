@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
 
@@ -18,20 +17,19 @@ using Reasons = std::vector<std::string>;
 // how many steps are needed, and an estimate would jump from step to step. Then (half_width / distance)^2 exceeds this.
 constexpr double kMaxLengthRatio = 4;
 
-// Returns "1.4 times what matters", "nine times what matters".
+// Returns "1.4 times what matters", "9 times what matters".
 std::string times_what_matters(double ratio) {
-  static constexpr std::array<const char*, 13> kNumbers = {"",      "",      "",     "three", "four",   "five",  "six",
-                                                           "seven", "eight", "nine", "ten",   "eleven", "twelve"};
-  if (ratio < 1.95) return fmt::format("{:.1f} times what matters", ratio);
-  const double whole = std::round(ratio);
-  if (whole < 2.5) return "twice what matters";
-  if (whole < kNumbers.size()) return kNumbers[static_cast<std::size_t>(whole)] + std::string(" times what matters");
-  return fmt::format("{:.0f} times what matters", whole);
+  return fmt::format("{:.{}f} times what matters", ratio, ratio < 1.95 ? 1 : 0);
+}
+
+// Returns ", only since step 264" for a verdict that has not held for long enough; else "".
+std::string late_text(const Conclusion& c) {
+  return c.held_from > 0 ? ", only since step " + grouped(c.held_from) : "";
 }
 
 // Says on which side of the band the whole interval is, and how large the gap is.
 Reasons sizes(const Conclusion& c) {
-  const std::string size = times_what_matters(std::fabs(c.gap) / c.matters);
+  const std::string size = times_what_matters(std::fabs(c.gap) / c.matters) + late_text(c);
   return {(c.verdict == Verdict::worse ? "above the band, " : "below the band, ") + size, size};
 }
 
@@ -171,7 +169,7 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
       if (c.missing_steps == 0) return {"the noise twin hardly differs from A", "noise not known"};
       return {"in about " + missing_steps + ", when the noise twin differs from A", "in about " + missing_steps};
     case Verdict::equal:
-      return {"inside the band", "less than what matters"};
+      return {"inside the band" + late_text(c), "less than what matters" + late_text(c)};
     case Verdict::unclear: {
       if (c.held_back != Verdict::unclear)
         return {held_text(c) + ", verdict in " + missing_steps + " if this holds",

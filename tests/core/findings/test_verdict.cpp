@@ -502,6 +502,8 @@ TEST(Verdict, IsGivenOnceItHasHeldWhileTheRunsGoOn) {
   EXPECT_EQ(verdict_word(held), VerdictWord::not_settled);
   EXPECT_NE(verdict_sentence(held).find("not settled: "), std::string::npos) << verdict_sentence(held);
   EXPECT_NEAR(held.missing_steps, 0.25 * static_cast<double>(steps), 4);
+  const std::string late = ", only since step " + std::to_string(steps - 1);
+  EXPECT_TRUE(verdict_reasons(judged(steps, false)).front().ends_with(late)) << "at the end of the runs";
   EXPECT_EQ(judged(steps + missing_steps - 10, true).verdict, Verdict::unclear);
   const Conclusion so_far = judged(steps + missing_steps + 10, true), last = judged(steps + missing_steps + 10, false);
   EXPECT_EQ(so_far.verdict, Verdict::worse);
