@@ -8,9 +8,11 @@
 #include <QRegularExpression>
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <tuple>
 
 #include "core/files/assets.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 
@@ -22,17 +24,21 @@ constexpr int kNamedPage = 100;        // words in a title for which a synonym t
 
 struct PageText {
   ManualPage page;
-  QString text, headings;  // headings: with the first cells of the rows of tables
+  QStringList paragraphs;  // and rows of tables
+  QString headings;        // with the first cells of the rows of tables
 };
 
-QList<PageText> pageTexts() {
+const QList<PageText>& pageTexts() {
+  static QList<PageText> texts;
+  if (!texts.isEmpty()) return texts;
   static const QRegularExpression kHeading(R"(^(?:#+ |\| )([^|\n]+))", QRegularExpression::MultilineOption);
-  QList<PageText> texts;
   for (const ManualPage& page : manualPages()) {
     QFile file(page.path);
     if (!file.open(QIODevice::ReadOnly)) continue;
-    PageText text{page, QString::fromUtf8(file.readAll()), {}};
-    for (const auto& heading : kHeading.globalMatch(text.text)) text.headings += heading.captured(1) + '\n';
+    QString whole = QString::fromUtf8(file.readAll());
+    PageText text{page, {}, {}};
+    for (const auto& heading : kHeading.globalMatch(whole)) text.headings += heading.captured(1) + '\n';
+    text.paragraphs = whole.replace("\n|", "\n\n|").split("\n\n");
     texts << text;
   }
   return texts;
@@ -40,15 +46,17 @@ QList<PageText> pageTexts() {
 
 using Weight = std::tuple<qsizetype, qsizetype, qsizetype>;  // words in the title and in headings, places
 
-// Counts the words of `hit`, which has no place if one of them is missing.
+// Counts the paragraphs with all words of `hit`.
 Weight weightOf(const PageText& text, ManualPage& hit) {
   qsizetype in_title = 0, in_headings = 0;
   for (const QString& word : hit.words) {
-    const qsizetype places = text.text.count(word, Qt::CaseInsensitive);
-    hit.places = places > 0 && hit.places >= 0 ? hit.places + places : -1;
     in_title += text.page.title.contains(word, Qt::CaseInsensitive);
     in_headings += text.headings.contains(word, Qt::CaseInsensitive);
   }
+  hit.places = std::ranges::count_if(text.paragraphs, [&](const QString& paragraph) {
+    return std::ranges::all_of(hit.words,
+                               [&](const QString& word) { return paragraph.contains(word, Qt::CaseInsensitive); });
+  });
   return {in_title, in_headings, hit.places};
 }
 
@@ -97,13 +105,42 @@ Synonyms synonymsOf(const QString& typed) {
       for (const QString& synonym : line.section('=', 1).split(','))
         (is_word ? words : by_beginning) << synonym.trimmed();
   }
+  if (words.isEmpty() && by_beginning.isEmpty() && query.contains(' '))
+    for (const QString& word : query.split(' '))
+      if (const Synonyms synonyms = synonymsOf(word); synonyms.is_whole_word) by_beginning << synonyms.words;
   return words.isEmpty() ? Synonyms{by_beginning} : Synonyms{words, true};
 }
 
-QList<ManualPage> manualPagesWith(const QString& typed) {
-  static const QList<PageText> kTexts = pageTexts();
+QString withoutFillers(const QString& typed) {
+  static const QStringList kFillers = QString::fromStdString(std::string(asset("palette/fillers.txt"))).split('\n');
+  QStringList words = typed.split(' ', Qt::SkipEmptyParts);
+  words.removeIf([](const QString& word) { return kFillers.contains(word, Qt::CaseInsensitive); });
+  return words.isEmpty() ? typed : words.join(' ');
+}
+
+QStringList wordsOfManualLike(const QString& typed) {
+  static const QRegularExpression kNoWord("[^\\w-]+");
+  static std::set<std::string> known;
+  for (const PageText& text : known.empty() ? pageTexts() : QList<PageText>())
+    for (const QString& word : text.paragraphs.join(' ').toLower().split(kNoWord)) known.insert(word.toStdString());
+  QStringList words;
+  for (const QString& word : withoutFillers(typed.simplified().toLower()).split(' ')) {
+    const auto distance = [&](const std::string& other) { return edit_distance(word.toStdString(), other); };
+    const auto nearest = std::ranges::min_element(known, {}, distance);
+    if (nearest != known.end() && distance(*nearest) <= std::size_t(word.size()) / 3)
+      words << QString::fromStdString(*nearest);
+  }
+  return words;
+}
+
+QList<ManualPage> manualPagesWith(const QString& query) {
+  const auto has_query = [&](const PageText& text) {
+    return std::ranges::any_of(text.paragraphs,
+                               [&](const QString& part) { return part.contains(query, Qt::CaseInsensitive); });
+  };
+  const QString typed = std::ranges::any_of(pageTexts(), has_query) ? query : withoutFillers(query);
   QList<std::pair<Weight, ManualPage>> found;
-  for (const PageText& text : kTexts) {
+  for (const PageText& text : pageTexts()) {
     std::pair<Weight, ManualPage> best{{}, text.page};
     const QStringList synonyms = synonymsOf(typed).words;
     for (const QString& words : QStringList(typed.simplified()) + synonyms) {

@@ -8,7 +8,7 @@ namespace moescope {
 
 struct ManualPage {
   QString title, path;
-  qsizetype places = 0;    // of searched words
+  qsizetype places = 0;    // paragraphs and rows of tables with all searched words
   QStringList words = {};  // those that were found: what was typed, or a synonym of it
 };
 
@@ -19,8 +19,12 @@ struct Synonyms {
   bool is_whole_word = false;  // false: only the beginning of a word of the table was typed
 };
 Synonyms synonymsOf(const QString& typed);  // from assets/palette/synonyms.txt
-// Returns the pages with all typed words, or with a synonym. Pages that a synonym names come first, then those with the
-// words in the title, in a heading or at the beginning of a row of a table, then those with more places.
+// Leaves out words such as "what" and "is", unless nothing else was typed.
+QString withoutFillers(const QString& typed);
+// Returns typed words that the manual has, or the most similar words that it has in their place.
+QStringList wordsOfManualLike(const QString& typed);
+// Returns the pages with all typed words in a paragraph, or with a synonym. Pages that a synonym names come first, then
+// those with the words in the title, in a heading or at the beginning of a row of a table, then those with more places.
 QList<ManualPage> manualPagesWith(const QString& typed);
 QString manualPage(const QString& name);            // path of "precision.md"; empty if there is no such page
 ManualPage manualPageOn(const QString& workspace);  // the page about a workspace or "Lessons"; empty if there is none

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kTitleRole = Qt::UserRole + 1;
 constexpr int kSearchMs = 300;  // pause in typing after which the page is laid out with the hits
-constexpr int kManualWidth = 1040, kManualHeight = 720, kPagesWidth = 224;
+constexpr int kManualWidth = 1040, kManualHeight = 720, kPagesWidth = 248;
 
 // Makes pictures as wide as the text.
 class ManualText : public QTextBrowser {
@@ -58,7 +58,7 @@ void formatPage(QTextDocument* document, const QColor& line) {
   for (QTextFrame* frame : document->rootFrame()->childFrames())
     if (auto* table = qobject_cast<QTextTable*>(frame)) {
       QTextTableFormat format = table->format();
-      format.setWidth(QTextLength(QTextLength::PercentageLength, 100));
+      format.setWidth(QTextLength(QTextLength::PercentageLength, 99));
       format.setBorder(1);
       format.setBorderBrush(line);
       format.setBorderCollapse(true);
@@ -131,7 +131,10 @@ ManualWindow::ManualWindow(QWidget* parent)
 }
 
 void ManualWindow::showPage(const QUrl& page) {
+  text_->document()->setLayoutEnabled(false);  // else each cell of a table lays out the page anew, for seconds
   text_->setSource(page, QTextDocument::MarkdownResource);
+  text_->document()->setLayoutEnabled(true);
+  text_->document()->markContentsDirty(0, text_->document()->characterCount());
   if (page.fragment().isEmpty()) return;
   for (QTextBlock block = text_->document()->begin(); block.isValid(); block = block.next())
     if (block.blockFormat().headingLevel() > 0 && anchorOf(block.text()) == page.fragment()) {
@@ -162,12 +165,20 @@ QStringList ManualWindow::words() const {
 // Lists the pages with what is searched, with the number of places. Returns the path of the first of them.
 QString ManualWindow::listHits() {
   hits_ = isSearching() ? manualPagesWith(query_->text()) : QList<ManualPage>();
+  missing_->setText("Not in the manual");
+  QStringList near = hits_.isEmpty() && isSearching() ? wordsOfManualLike(query_->text()) : QStringList();
+  while (hits_.isEmpty() && !near.isEmpty()) {
+    missing_->setText(QString("Not in the manual; nearest: %1").arg(near.join(' ')));
+    hits_ = manualPagesWith(near.join(' '));
+    near.erase(std::ranges::min_element(near, {}, &QString::size));
+  }
+  missing_->setVisible(isSearching() && missing_->text().contains(';'));
   for (int row = 0; row < pages_->count(); ++row) {
     QListWidgetItem* item = pages_->item(row);
     const QString title = item->data(kTitleRole).toString();
     const auto hit = std::ranges::find(hits_, item->data(Qt::UserRole).toString(), &ManualPage::path);
     item->setText(hit != hits_.end() && hit->places > 0 ? QString("%1 (%2)").arg(title).arg(hit->places) : title);
-    item->setHidden(isSearching() && hit == hits_.end());
+    item->setHidden(!hits_.isEmpty() && hit == hits_.end());
   }
   return hits_.value(0).path;
 }
@@ -202,16 +213,22 @@ bool ManualWindow::showHit(int behind) {
 }
 
 void ManualWindow::search(int behind) {
-  listHits();
+  const QString best = listHits();
   const QListWidgetItem* shown = pages_->currentItem();
-  bool found = !isSearching() || (shown && !shown->isHidden() && (showHit(behind) || words().isEmpty()));
-  for (int n = 1, row = qMax(0, pages_->currentRow()); n <= pages_->count() && !found; ++n) {
+  if (!best.isEmpty() && (!shown || shown->isHidden())) {
+    showPage(QUrl::fromLocalFile(best));
+    behind = -1;
+  }
+  bool found = !isSearching() || (!best.isEmpty() && (showHit(behind) || words().isEmpty()));
+  for (int n = 1, row = qMax(0, pages_->currentRow()); n <= pages_->count() && !best.isEmpty() && !found; ++n) {
     const QListWidgetItem* item = pages_->item((row + n) % pages_->count());
     if (item->isHidden()) continue;
     showPage(QUrl::fromLocalFile(item->data(Qt::UserRole).toString()));
-    found = showHit(-1);
+    found = showHit(-1) || words().isEmpty();
   }
-  missing_->setVisible(!found);
+  if (found) return;
+  text_->setExtraSelections({});
+  missing_->show();
 }
 
 void ManualWindow::searchFor(const QString& text) {

@@ -8,6 +8,7 @@
 #include <QTimer>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <span>
 
 #include "app/help/manual.h"
 #include "core/files/text/words.h"
@@ -66,7 +67,7 @@ class CommandDelegate : public QStyledItemDelegate {
   static int paintTitle(QPainter* painter, const QRect& rect, const QFont& font, const QColor& color,
                         const QModelIndex& index) {
     const QString title = index.data(Qt::DisplayRole).toString();
-    QTextLayout layout(title, font);
+    QTextLayout layout(QFontMetrics(font).elidedText(title, Qt::ElideRight, rect.width()), font);
     QList<QTextLayout::FormatRange> bold;
     for (const QVariant& at : index.data(CommandList::kMatched).toList()) {
       QTextCharFormat format;
@@ -133,7 +134,11 @@ std::optional<CommandList::Shown> CommandList::found(std::size_t command, const 
 void CommandList::setQuery(const QString& query) {
   beginResetModel();
   shown_.clear();
-  const QString typed = query.simplified();
+  QString typed = query.simplified();
+  const auto is_named = [&](const PaletteCommand& command) {
+    return command.title.contains(typed, Qt::CaseInsensitive) || command.also.contains(typed, Qt::CaseInsensitive);
+  };
+  if (std::ranges::none_of(std::span(commands_).first(known_), is_named)) typed = withoutFillers(typed);
   commands_.erase(commands_.begin() + known_, commands_.end());
   for (std::size_t i = 0; i < known_; ++i)
     for (const PaletteCommand& command :

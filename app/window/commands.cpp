@@ -173,11 +173,12 @@ class Collector {
       std::vector<PaletteCommand> found;
       if (typed.size() < kShortestSearch) return found;
       for (const ManualPage& page : manualPagesWith(typed).mid(0, kPagesWithWords))
-        found.push_back({QString("\"%1\" in the manual: %2").arg(typed, page.title),
-                         "Manual",
-                         countedText(to_int(page.places), "place"),
-                         [window, typed, page] { openManualPage(window, page.path)->searchFor(typed); },
-                         {}});
+        if (page.places > 0)
+          found.push_back({QString("\"%1\" in the manual: %2").arg(page.words.join(' '), page.title),
+                           "Manual",
+                           countedText(to_int(page.places), "place"),
+                           [window, typed, page] { openManualPage(window, page.path)->searchFor(typed); },
+                           {}});
       return found;
     };
   }
@@ -212,7 +213,8 @@ class Collector {
                                          QRegularExpression::MultilineOption);
     for (auto rows = kRow.globalMatch(QString::fromUtf8(glossary.readAll())); rows.hasNext();) {
       const auto row = rows.next();
-      const QString term = row.captured(1), other_names = row.captured(2).trimmed(), meaning = row.captured(3);
+      const QString term = row.captured(1).remove('`'), other_names = row.captured(2).trimmed(),
+                    meaning = row.captured(3);
       if (term == QLatin1String("term")) continue;
       add(
           "Term: " + term, "Term",

@@ -282,6 +282,18 @@ class PaletteTest : public QObject {
     QCOMPARE(window.workspaces()->current()->name(), QString("Router"));
   }
 
+  void aQuestionFindsWhatItsWordsName() {
+    MainWindow window(false);
+    CommandList list(commandsOf(&window), nullptr);
+    QCOMPARE(found(list, "what is E8M0"), found(list, "E8M0"));
+    QCOMPARE(manualPagesWith("what is E8M0").value(0).title, manualPagesWith("E8M0").value(0).title);
+    QVERIFY(found(list, "read my own log").contains("Open..."));
+    QVERIFY(found(list, "open log").contains("Open..."));
+    QVERIFY(found(list, "which tokens does an expert take").contains("Panel: Tokens"));
+    QVERIFY(found(list, "how MXFP8 rounds a block").contains("Panel: Block microscope"));
+    QCOMPARE(manualPagesWith("homework").value(0).title, QString("Lessons for a course"));
+  }
+
   void aMisspeltNameListsSimilarOnes() {
     MainWindow window(false);
     CommandList list(commandsOf(&window), nullptr);
@@ -357,9 +369,15 @@ class PaletteTest : public QObject {
     manual->searchFor("recipe megatron");  // the words need not follow each other
     QVERIFY2(text->textCursor().block().text().contains("recipe"), qPrintable(text->textCursor().block().text()));
     QVERIFY(text->toPlainText().contains("Megatron"));
+    auto* missing = manual->findChild<QLabel*>();
+    query->setText("glosary");
+    emit query->returnPressed();
+    QVERIFY2(missing->isVisible() && missing->text().endsWith("nearest: glossary"), qPrintable(missing->text()));
+    QVERIFY(!text->extraSelections().isEmpty());
     query->setText("qqzzxx");
     emit query->returnPressed();
-    QVERIFY(manual->findChild<QLabel*>()->isVisible());
+    QCOMPARE(missing->text(), QString("Not in the manual"));
+    QVERIFY(missing->isVisible() && text->extraSelections().isEmpty());
 
     openManualPage(&window, manualPage("glossary.md"));
     QCOMPARE(window.findChildren<ManualWindow*>().size(), 1);
