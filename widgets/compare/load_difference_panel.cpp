@@ -34,6 +34,14 @@ LegendScale differenceLegend(bool dark, double limit) {
           .first_code = 2};
 }
 
+// The run's frame at the cursor, or at A's last step if A ends before the cursor.
+std::shared_ptr<const TelemetryFrame> comparedFrame(const Selection& selection, int run) {
+  const History& shown_run = *selection.histories()[run];
+  const std::int64_t step = selection.stepOf(shown_run, selection.step());
+  return shown_run.frame_at(selection.isByTokens() ? step
+                                                   : std::min(step, selection.histories().front()->steps().last));
+}
+
 QString signedShare(float value) {
   return (value > 0 ? QStringLiteral("+") : QString()) + withMinus(QString::number(value, 'f', 2));
 }
@@ -91,7 +99,7 @@ std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::rows(int run) const {
   std::vector<Row> rows;
   if (run < 0) return rows;
   const History &run_a = *selection_->histories().front(), &run_b = *selection_->histories()[run];
-  const auto b = run_b.frame_at(selection_->stepOf(run_b, selection_->step()));
+  const auto b = comparedFrame(*selection_, run);
   if (!b) return rows;
   const auto step_of_a = paired_step(run_b, b->step, run_a, selection_->isByTokens());
   const auto a = step_of_a ? run_a.frame_at(*step_of_a) : nullptr;
@@ -175,8 +183,7 @@ QString LoadDifferencePanel::status() const {
   const int run = comparedRun(*selection_);
   if (run < 0) return {};
   if (showsWeights()) return QString("weights of %1 against A").arg(runLabel(*selection_, run));
-  const History& shown_run = *selection_->histories()[run];
-  const auto frame = shown_run.frame_at(selection_->stepOf(shown_run, selection_->step()));
+  const auto frame = comparedFrame(*selection_, run);
   if (!frame) return {};
   return timeStatus(frame->step, true) + QStringLiteral(", ") + runLabel(*selection_, run) + QString(" minus A");
 }
@@ -189,7 +196,7 @@ void LoadDifferencePanel::refill() {
     return view_->setNotice(
         "Weights are compared between two checkpoints that are run together, whose experts have the same shapes");
   if (rows_.empty())
-    return view_->setNotice("No step has the loads of both runs, or the runs have different numbers of experts");
+    return view_->setNotice("The runs have no loads in common up to this step, or different numbers of experts");
   view_->setNotice({});
   const int columns = to_int(
       std::ranges::max_element(rows_, {}, [](const Row& row) { return row.difference.size(); })->difference.size());
