@@ -243,21 +243,7 @@ void add_export_command(CLI::App& app) {
               "Recording (.moescope); for tensorboard, replay and pictures any training log, "
               "for safetensors and checkpoint a checkpoint, too")
       .required();
-  command
-      .option("--to", options->to,
-              "png, svg: a picture for print, of a panel or a workspace, in the light theme\n"
-              "csv: what a panel shows\n"
-              "jsonl: everything, a line for each step\n"
-              "tensorboard: the scalars as event files, OUT is a folder\n"
-              "trace: the time of each part of a step (Chrome trace, Perfetto)\n"
-              "routed-experts: the experts of every token of the probe, .npy [tokens, layers, top_k], as vLLM returns "
-              "them\n"
-              "safetensors: the weights of a kept checkpoint\n"
-              "checkpoint: the same as a folder that Hugging Face's transformers opens\n"
-              "html: a report of the runs and how they compare, in one file\n"
-              "replay: a page that plays the steps in a browser, offline, in one file\n"
-              "recipe: number formats of the compared runs as configs of torchao and TransformerEngine, with the "
-              "verdict on each")
+  command.option("--to", options->to, command_notes("export_to"))
       .required()
       .one_of({"png", "svg", "csv", "jsonl", "tensorboard", "trace", "routed-experts", "safetensors", "checkpoint",
                "html", "replay", "recipe"});

@@ -159,17 +159,7 @@ void import(ImportCommand command) {
 void add_import_command(CLI::App& app) {
   auto command = std::make_shared<ImportCommand>();
   Command sub(app, "import", "Turn logs of other programs into a recording");
-  sub.option(
-         "FILE", command->files,
-         "Training logs (JSON lines; what TorchTitan, Megatron-LM, NeMo, verl and Hugging Face's Trainer print; "
-         "trainer_state.json), TensorBoard events (a file or a folder), W&B's offline files (*.wandb), MLflow (a run's "
-         "folder, mlflow.db), Megatron-LM's router traces (a file, or a folder of all ranks), routed_experts of vLLM, "
-         "SGLang and verl, dumps of expert statistics (SGLang, vLLM, TensorRT-LLM, Megatron-LM, llama.cpp's imatrix), "
-         "TransformerEngine's debug statistics (nvdlfw_inspect), tables (CSV: step,layer,expert,count, or a column for "
-         "each expert; step and figures, as Lightning's metrics.csv and the downloads of W&B's and TensorBoard's "
-         "charts; llama.cpp's moe-trace); several become runs A, B, ...; - is standard input")
-      .required()
-      .up_to(kMaxRuns);
+  sub.option("FILE", command->files, command_notes("import_file")).required().up_to(kMaxRuns);
   sub.option("-o,--out", command->out, "Recording to write; required without --explain");
   sub.option("--explain", command->explain,
              "Print what was read: each name with its values, what it was taken for and why, what was left out, and "
