@@ -58,7 +58,7 @@ OutcomesView::OutcomesView(QWidget* parent) : QWidget(parent) {
   place_ = new QLabel(this);
   place_->setObjectName("queue_place");
   place_->setWordWrap(true);
-  place_->setText("Compare with... (C) takes up to sixteen candidates, which train in groups, one after the other.");
+  place_->setText("Compare (key C) takes up to sixteen candidates, which train in groups, one after the other.");
   place_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   plainColumn(this, kSpace4);
   addProgress();

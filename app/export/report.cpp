@@ -159,6 +159,8 @@ QString HtmlReport::twinWords(std::size_t i) const {
 
 void HtmlReport::outcome() {
   out_ += "<h2>Results</h2>\n";
+  const auto has_first = [this](const Health& other) { return other.sentence == healths_.front().sentence; };
+  const bool is_one_health = !healths_.empty() && std::ranges::all_of(healths_, has_first);
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     const RunInfo& info = histories_[i]->info();
     out_ += QString("<p><b>%1</b>: %2, %3 layers, %4 of them mixture-of-experts with %5 experts, top %6; %7.</p>\n")
@@ -169,8 +171,9 @@ void HtmlReport::outcome() {
                 .arg(info.n_experts)
                 .arg(info.top_k)
                 .arg(html(info.source));
-    health(i);
+    if (!is_one_health) health(i);
   }
+  if (is_one_health) health(0);
   for (std::size_t i = 1; i < histories_.size(); ++i) {
     const auto first = first_divergence_step(*histories_.front(), *histories_[i], kAnyDifference);
     const QString differs = first ? QString("Its losses differ from those of A from step %1 on.").arg(*first)
@@ -181,20 +184,10 @@ void HtmlReport::outcome() {
       out_ += QString("<p class=\"verdict\">%1</p><p>%2</p>\n")
                   .arg(html(verdict_sentence(conclude(histories_.front(), paired(i), twins_, judging()))), differs);
   }
-  if (compares())
-    out_ += twins_.empty()
-                ? QString(
-                      "<p class=\"muted\">No run is a noise twin of A (same settings, other seed or perturbed "
-                      "weights), so it is not known "
-                      "how much of a difference is chance.</p>\n")
-                : QString(
-                      "<p class=\"muted\">A loss gap is the mean of paired losses (same step, same batch; of the "
-                      "validation loss where it is measured from the start) over the last half of the steps, with its "
-                      "95 % interval from the batch means of noise twins: runs with the same settings and another "
-                      "seed or perturbed weights. %1 % of A's loss counts as a difference that matters (the relative "
-                      "error that "
-                      "DeepSeek-V3, arXiv:2412.19437, calls within training randomness).</p>\n")
-                      .arg(100 * judging().matters);
+  if (!compares()) return;
+  const QString about =
+      QString::fromUtf8(asset(twins_.empty() ? "panels/report_no_twin.html" : "panels/report_gap.html"));
+  out_ += twins_.empty() ? about : about.arg(100 * judging().matters);
 }
 
 QString HtmlReport::units() const {

@@ -47,8 +47,8 @@ void StartPage::resizeEvent(QResizeEvent* event) {
 void StartPage::setBack(const QString& text) {
   FullPage::setBack(text);
   setHeading(text.isEmpty() ? "MoEScope" : "Start page",
-             "Train a small mixture of experts on this machine, or open what another program logged. Files can be "
-             "dropped on the window.");
+             "Train a small mixture of experts, or open what another program logged (files can be dropped here). F1: "
+             "manual. Ctrl+K: search.");
 }
 
 // Adds a row to the page. Returns its layout, for a second button before the first.
@@ -62,7 +62,7 @@ QBoxLayout* StartPage::addRow(const QString& name, QWidget* content, QPushButton
   row->addWidget(head);
   row->addWidget(content, 1);
   row->addWidget(button);
-  followFont(button, [button] { button->setFixedWidth(withType(kButtonWidth, button->fontMetrics())); });
+  followFont(button, [button] { button->setMinimumWidth(withType(kButtonWidth, button->fontMetrics())); });
   column()->addWidget(card);
   return row;
 }
@@ -134,10 +134,11 @@ void StartPage::setCosts(const RunCosts* costs) {
 void StartPage::showCost() {
   if (!costs_) return;
   cost_->setText(costs_->presetText(presets_->currentText()));
-  comparison_->setText(QString("Preset nano in BF16, MXFP8, NVFP4 and MXFP4, and in BF16 once more to measure "
-                               "chance. Verdicts on NVFP4 and MXFP4 are due by step %1 (%2); MXFP8 may stay open.")
-                           .arg(kVerdictStep)
-                           .arg(costs_->timeText("precisions", kVerdictStep)));
+  comparison_->setText(
+      QString("Preset nano with forced balance in BF16 (twice, to measure chance), MXFP8, NVFP4 and MXFP4. Verdicts "
+              "on NVFP4 and MXFP4 are due by step %1 (%2); MXFP8 may stay open.")
+          .arg(kVerdictStep)
+          .arg(costs_->timeText("precisions", kVerdictStep)));
 }
 
 void StartPage::showProgress(const LessonProgress& progress) {

@@ -48,7 +48,7 @@ Overview::Overview(Selection* selection, FindingsWatch* findings, const CompareW
   setEssential({expert_load_, loss_, quant_error_});
   arrange();
   const auto unforced = [this](const QString& missing) {
-    return comparesForced(*selection_) ? QString("a choice of the router (balance is forced)") : missing;
+    return comparesForced(*selection_) ? QString("choices of experts (balance is forced)") : missing;
   };
   foldWithout(
       expert_load_, [unforced](const History&) { return unforced({}); }, true);

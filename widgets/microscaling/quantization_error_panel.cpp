@@ -166,7 +166,7 @@ Panel::Answer QuantizationErrorPanel::answer() const {
   }
   const QString lowest = formatValue(all.worst->sqnr_db, 3);
   const QString usual = run + (std::isinf(all.median_db) ? QString("Most values are exact")
-                                                         : QString("SQNR %1 dB").arg(wholeDb(all.median_db)));
+                                                         : QString("SQNR %1 dB").arg(formatValue(all.median_db, 3)));
   const auto in = [&](bool brief) {
     return usual + QString("; lowest %1 in %2").arg(lowest, nameOf(*all.worst, brief));
   };
@@ -310,6 +310,7 @@ void QuantizationErrorPanel::paintGroups(QPainter& painter) const {
       });
     };
     while (!fits(1) && !fits(kSmallLabel)) ++form;  // beyond the last form the texts are empty
+    if (line == 1) view_->setToolTip(form == 0 ? QString() : "f: forward, d: dgrad, w: wgrad");
     const int high = QFontMetrics(usual).height();
     for (const Heading& heading : row) {
       const QRectF above(span(heading).left(), cells.top() - groupHeight() + line * high - 1, span(heading).width(),

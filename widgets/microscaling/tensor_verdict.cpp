@@ -245,7 +245,7 @@ VerdictLine::Judgement operandVerdict(const Selection& selection) {
   const auto frame = selection.quantFrame();
   const bool is_alone = selection.histories().size() == 1;
   const QString head = is_alone ? QString() : runLabel(selection, selection.run()) + QStringLiteral(": ");
-  const QString about = is_alone ? QString() : QString("Compare judges the loss");
+  QString about = is_alone ? QString() : QString("Compare judges the loss");
   if (!frame) {
     if (run_origin(run->info()) == RunOrigin::checkpoint) return {};
     QString reason = withSettingLabels(noQuantizationNotice(run->info(), nullptr, selection.tensor().gemm_class()));
@@ -253,6 +253,7 @@ VerdictLine::Judgement operandVerdict(const Selection& selection) {
     return {Sign::unsure, head + "No number format", {}, {reason, reason.section(QStringLiteral(". "), 0, 0)}, {about}};
   }
   const QuantFrame* worst = worstOf(*frame);
+  if (worst && is_alone) about = "Worst by its own values; Operand costs ranks by gradient";
   Sign sign = Sign::note;  // the loss may be worse without a finding
   if (worst) sign = lasts(*worst, *frame, *run) ? Sign::attention : Sign::unsure;
   QString word = worst ? QString("Format finding") : QString("No format finding");

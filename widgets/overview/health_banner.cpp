@@ -210,7 +210,7 @@ QString HealthBanner::verdictWord() const {
 
 QStringList HealthBanner::sentences() const {
   if (!shown_) return {};
-  if (shown_->steps().empty()) return {"The first step has not finished.", "No step yet."};
+  if (shown_->steps().empty()) return {"No step yet. Space runs and pauses a training.", "No step yet."};
   if (!judged_) return {"Reading the run"};
   QStringList forms = QStringList{QString::fromStdString(health_.sentence)} + textsOf(health_.shorter);
   if (!selection_->following() && health_.last_step >= 0 && health_.last_step != selection_->step())

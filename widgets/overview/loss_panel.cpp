@@ -184,7 +184,6 @@ void LossPanel::refill() {
                                 ? notInLogNotice(history->info(), metricName(shownMetric()))
                                 : QString("%1: no value yet").arg(metricName(shownMetric())));
   plot_->setNotice({});
-  const int smoothing = shownSmoothing(*history);
   std::vector<LineSeries> series;
   std::int64_t other_text = INT64_MAX;  // step from which on a run reads other text than run A
   for (std::size_t run = 0; run < histories.size(); ++run) {
@@ -199,14 +198,11 @@ void LossPanel::refill() {
     series.push_back({histories[0], Metric::val_loss, kWholeRun, "validation", 0, 0});
     series.back().points = true;
   }
-  // The caption explains the bold curve; the pale curve has a value for each step.
-  const QString bold = QString(" (bold: mean of the last %1 steps)").arg(smoothing);
   const bool is_mean = metric_info(shownMetric()).run_value == RunValue::mean_of_layers;
   const QString note = other_text > histories[0]->steps().last
                            ? QString()
                            : QString("; different text from step %1: not comparable").arg(formatCount(other_text));
-  plot_->setCaption(metricCaption(shownMetric()) + (is_mean ? ", mean of layers" : "") + note +
-                    (smoothing > 0 && note.isEmpty() ? bold : QString()));
+  plot_->setCaption(metricCaption(shownMetric()) + (is_mean ? ", mean of layers" : "") + note);
   plot_->setPercent(metricIsShare(shownMetric()));
   plot_->setExactAtInfinity(shownMetric() == Metric::gradient_snr_db);
   plot_->setSeries(std::move(series));

@@ -226,7 +226,7 @@ void VerdictTiles::fill() {
   if (!history) return;
   std::array<TileContent, 4> contents;
   if (history->steps().empty()) {
-    contents.fill(nothing("first step: not finished"));
+    contents.fill(nothing("no step yet"));
   } else {
     const RouterWindow window = router_window(*history, step());
     if (window.layers.empty())

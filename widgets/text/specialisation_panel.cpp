@@ -363,7 +363,8 @@ Panel::Answer SpecialisationPanel::answer() const {
   if (frame_)
     if (const QStringList forced = forcedAnswer(*selection_, frame_->step); !forced.isEmpty())
       return {question, forced};
-  const QString domain = domainName(selection_->history()->info(), best / specialisation->n_experts());
+  QString domain = domainName(selection_->history()->info(), best / specialisation->n_experts());
+  if (specialisation->layer != selection_->layer()) domain += QString(" in layer %1").arg(specialisation->layer);
   const auto expert = best % specialisation->n_experts();
   if (lift_[best] < kMinPreference)
     return {question,
@@ -382,7 +383,7 @@ QString SpecialisationPanel::status() const {
   QStringList parts{step < 0 ? QString() : timeStatus(step, false)};
   if (!byBytes() && !one_domain_.isEmpty()) parts << one_domain_;
   if (const auto* table = byBytes() ? nullptr : counts(); table && table->layer != selection_->layer())
-    parts << QString("counts of layer %1 alone").arg(table->layer);
+    parts.prepend(QString("counts of layer %1 alone").arg(table->layer));
   return parts.join(", ");
 }
 
