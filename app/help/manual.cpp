@@ -105,10 +105,14 @@ Synonyms synonymsOf(const QString& typed) {
       for (const QString& synonym : line.section('=', 1).split(','))
         (is_word ? words : by_beginning) << synonym.trimmed();
   }
-  if (words.isEmpty() && by_beginning.isEmpty() && query.contains(' '))
-    for (const QString& word : query.split(' '))
-      if (const Synonyms synonyms = synonymsOf(word); synonyms.is_whole_word) by_beginning << synonyms.words;
   return words.isEmpty() ? Synonyms{by_beginning} : Synonyms{words, true};
+}
+
+QStringList synonymsOfWords(const QString& typed) {
+  QStringList words;
+  for (const QString& word : typed.split(' '))
+    if (const Synonyms synonyms = synonymsOf(word); synonyms.is_whole_word) words << synonyms.words;
+  return words;
 }
 
 QString withoutFillers(const QString& typed) {
@@ -139,6 +143,7 @@ QList<ManualPage> manualPagesWith(const QString& query) {
                                [&](const QString& part) { return part.contains(query, Qt::CaseInsensitive); });
   };
   const QString typed = std::ranges::any_of(pageTexts(), has_query) ? query : withoutFillers(query);
+  const QStringList names = synonymsOfWords(typed);
   QList<std::pair<Weight, ManualPage>> found;
   for (const PageText& text : pageTexts()) {
     std::pair<Weight, ManualPage> best{{}, text.page};
@@ -152,7 +157,7 @@ QList<ManualPage> manualPagesWith(const QString& query) {
     }
     const qsizetype named = synonyms.indexOf(text.page.title.toLower());
     if (named >= 0) std::get<0>(best.first) += kNamedPage - named;
-    if (named >= 0 || best.second.places > 0) found << best;
+    if (named >= 0 || best.second.places > 0 || names.contains(text.page.title.toLower())) found << best;
   }
   std::ranges::stable_sort(found, std::greater{}, &std::pair<Weight, ManualPage>::first);
   QList<ManualPage> pages;

@@ -18,7 +18,8 @@ struct Synonyms {
   QStringList words;           // of the screen, the best first
   bool is_whole_word = false;  // false: only the beginning of a word of the table was typed
 };
-Synonyms synonymsOf(const QString& typed);  // from assets/palette/synonyms.txt
+Synonyms synonymsOf(const QString& typed);          // from assets/palette/synonyms.txt
+QStringList synonymsOfWords(const QString& typed);  // those of each typed word
 // Leaves out words such as "what" and "is", unless nothing else was typed.
 QString withoutFillers(const QString& typed);
 // Returns typed words that the manual has, or the most similar words that it has in their place.

@@ -138,13 +138,15 @@ void CommandList::setQuery(const QString& query) {
   const auto is_named = [&](const PaletteCommand& command) {
     return command.title.contains(typed, Qt::CaseInsensitive) || command.also.contains(typed, Qt::CaseInsensitive);
   };
-  if (std::ranges::none_of(std::span(commands_).first(known_), is_named)) typed = withoutFillers(typed);
+  const bool names_none = std::ranges::none_of(std::span(commands_).first(known_), is_named);
+  if (names_none) typed = withoutFillers(typed);
   commands_.erase(commands_.begin() + known_, commands_.end());
   for (std::size_t i = 0; i < known_; ++i)
     for (const PaletteCommand& command :
          commands_[i].of_typed ? commands_[i].of_typed(typed) : std::vector<PaletteCommand>())
       commands_.push_back(command);
-  const Synonyms synonyms = synonymsOf(typed);
+  Synonyms synonyms = synonymsOf(typed);
+  if (names_none && synonyms.words.isEmpty()) synonyms.words = synonymsOfWords(typed);
   const QStringList queries = QStringList(typed) + synonyms.words;
   for (std::size_t i = 0; i < commands_.size(); ++i) {
     if (commands_[i].of_typed) continue;
