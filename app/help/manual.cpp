@@ -152,12 +152,15 @@ QList<ManualPage> manualPagesWith(const QString& query) {
       ManualPage hit = text.page;
       hit.words = words.split(' ', Qt::SkipEmptyParts);
       const bool is_title = words.compare(hit.title, Qt::CaseInsensitive) == 0 && words != typed;
-      if (const Weight weight = weightOf(text, hit); !is_title && hit.places > 0 && weight > best.first)
+      const bool has_all = std::ranges::all_of(
+          hit.words, [&](const QString& word) { return !text.paragraphs.filter(word, Qt::CaseInsensitive).isEmpty(); });
+      if (const Weight weight = weightOf(text, hit);
+          !is_title && has_all && (best.second.words.isEmpty() || weight > best.first))
         best = {weight, hit};
     }
     const qsizetype named = synonyms.indexOf(text.page.title.toLower());
     if (named >= 0) std::get<0>(best.first) += kNamedPage - named;
-    if (named >= 0 || best.second.places > 0 || names.contains(text.page.title.toLower())) found << best;
+    if (named >= 0 || !best.second.words.isEmpty() || names.contains(text.page.title.toLower())) found << best;
   }
   std::ranges::stable_sort(found, std::greater{}, &std::pair<Weight, ManualPage>::first);
   QList<ManualPage> pages;
