@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "core/files/unreadable.h"
 #include "core/files/whole_file.h"
 
 namespace moescope {

@@ -94,8 +94,7 @@ std::vector<std::uint32_t> counts_of(const TagRule& rule, std::span<const double
   std::vector<std::uint32_t> counts(numbers.size());
   bool are_whole = rule.is_as_logged();
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const double bounded = numbers[i] >= 0 ? std::min(numbers[i], kMaxExpertTokens) : 0;
-    counts[i] = static_cast<std::uint32_t>(static_cast<std::int64_t>(bounded));
+    counts[i] = static_cast<std::uint32_t>(numbers[i] >= 0 ? std::min(numbers[i], kMaxExpertTokens) : 0);
     are_whole &= counts[i] == numbers[i];
   }
   for (std::size_t i = 0; i < numbers.size() && !are_whole; ++i)
@@ -573,10 +572,9 @@ std::vector<double> RunBuilder::without_gaps(std::vector<double> loads, std::int
 // Adds a list by expert, or a list of such lists by layer.
 bool RunBuilder::add_list(Name& name, const NamedValue& value, int layer, std::int64_t step) {
   const TagRule& rule = *name.match.rule;
-  std::vector<std::size_t> rows = value.rows;
   if (value.numbers.empty() && !value.text.empty())
     refuse_value(rule.column, value_text(value) + " is not a list of numbers");
-  if (rows.empty()) rows = {value.numbers.size()};
+  const std::vector<std::size_t> rows = value.rows.empty() ? std::vector{value.numbers.size()} : value.rows;
   if (layer >= 0 && rows.size() > 1) refuse_value(rule.column, "lists of several layers, not of one");
   if (rows.size() * *std::ranges::max_element(rows) > kMaxImportedLoads) refuse_value(rule.column, "too many experts");
   const std::vector<int> layers = layer >= 0 ? std::vector{layer} : layers_of(rows.size(), rule.column);
@@ -602,8 +600,7 @@ bool RunBuilder::add_list(Name& name, const NamedValue& value, int layer, std::i
                                                          : "add up to 1: read as shares of the step");
   Step& target = step_at(step);
   target.frame.routers.reserve(rows.size());
-  std::size_t first = 0;
-  for (std::size_t i = 0; i < rows.size(); first += rows[i++]) {
+  for (std::size_t i = 0, first = 0; i < rows.size(); first += rows[i++]) {
     if (!are_counts) {
       set_list(rule, layers[i], std::span(loads).subspan(first, rows[i]), target);
       continue;
