@@ -167,12 +167,12 @@ QString ManualWindow::listHits() {
   hits_ = isSearching() ? manualPagesWith(query_->text()) : QList<ManualPage>();
   missing_->setText("Not in the manual");
   QStringList near = hits_.isEmpty() && isSearching() ? wordsOfManualLike(query_->text()) : QStringList();
+  missing_->setVisible(!near.isEmpty());
   while (hits_.isEmpty() && !near.isEmpty()) {
     missing_->setText(QString("Not in the manual; nearest: %1").arg(near.join(' ')));
     hits_ = manualPagesWith(near.join(' '));
     near.erase(std::ranges::min_element(near, {}, &QString::size));
   }
-  missing_->setVisible(isSearching() && missing_->text().contains(';'));
   for (int row = 0; row < pages_->count(); ++row) {
     QListWidgetItem* item = pages_->item(row);
     const QString title = item->data(kTitleRole).toString();
