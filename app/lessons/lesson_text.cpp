@@ -2,10 +2,10 @@
 
 #include <QApplication>
 #include <QClipboard>
-#include <QRegularExpression>
 #include <QToolButton>
 
 #include "app/look/keep_keys.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
@@ -39,12 +39,6 @@ void addCode(QBoxLayout* column, const QString& code) {
 }
 
 }  // namespace
-
-QString withUnbrokenUnits(QString text) {
-  static const QRegularExpression space_before_unit(QStringLiteral("(?<=\\d) (?=%|dB|\u00d7|nats)"));
-  text.replace(space_before_unit, QStringLiteral("\u00a0"));
-  return text.replace("nats/token", QStringLiteral("nats/\u2060token"));  // a word joiner
-}
 
 QString spacedText(const QString& markdown) {
   return withUnbrokenUnits(markdown).trimmed().replace("\n\n", QStringLiteral("\n\n\u00a0\n\n"));

@@ -10,7 +10,6 @@
 namespace moescope {
 
 QLabel* addLessonText(QBoxLayout* column);  // adds a label for Markdown, with wrapped lines
-QString withUnbrokenUnits(QString text);    // keeps a number and its unit on one line
 // Adds room between paragraphs of Markdown, which QLabel omits, and keeps a number and its unit on one line.
 QString spacedText(const QString& markdown);
 // Replaces the contents of `column` by Markdown. Blocks of code, between lines of ```, have a button that copies them.

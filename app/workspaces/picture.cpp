@@ -13,6 +13,7 @@
 #include "app/workspaces/workspace.h"
 #include "core/files/whole_file.h"
 #include "core/recording/history/step_axis.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
@@ -148,15 +149,6 @@ int lineHeight(const QFont& font) {
 int wrappedHeight(const QFont& font, int width, const QString& text) {
   if (text.isEmpty()) return 0;
   return QFontMetrics(font).boundingRect(QRect(0, 0, width, INT_MAX / 2), Qt::TextWordWrap, text).height() + 1;
-}
-
-// Returns the text with no-break spaces between numbers and units.
-QString withUnbrokenUnits(QString text) {
-  for (const char* sign : {"%", "\u00d7"}) {
-    const QString unit = QString::fromUtf8(sign);
-    text.replace(QLatin1Char(' ') + unit, QChar(QChar::Nbsp) + unit);
-  }
-  return text;
 }
 
 void drawWrapped(QPainter& painter, QRect place, const QFont& font, const QColor& color, const QString& text) {

@@ -131,15 +131,11 @@ std::vector<float> values_of(const Exported& tensor) {
   return values;
 }
 
-bool limits_groups(const RouterConfig& router) {
-  return router.n_groups > 0 && router.n_limited_groups > 0;
-}
-
 OrderedJson config_json(const RunConfig& config) {
   const ModelConfig& m = config.model;
   const RouterConfig& r = config.router;
   const bool v3 = r.score_func == ScoreFunc::sigmoid;
-  const int groups = limits_groups(r) ? r.n_groups : 1;
+  const int groups = r.limits_groups() ? r.n_groups : 1;
   OrderedJson json{{"architectures", {v3 ? "DeepseekV3ForCausalLM" : "DeepseekV2ForCausalLM"}},
                    {"model_type", v3 ? "deepseek_v3" : "deepseek_v2"},
                    {"dtype", "float32"},
@@ -261,7 +257,7 @@ std::vector<std::string> notes_of(const SafetensorsFile& file, const RunConfig& 
                     "weights that the optimizer updates, so its logits differ by that rounding.");
   if (config.router.gate_noise > 0)
     notes.push_back("router.gate_noise: the exported model adds no noise, as the run does for its validation loss.");
-  if (limits_groups(config.router) && has_bias(file, config, [](float bias) { return bias < 0; }))
+  if (config.router.limits_groups() && has_bias(file, config, [](float bias) { return bias < 0; }))
     notes.push_back(
         "Some expert_bias are negative. Versions of transformers that mask the scores of other groups with " +
         std::string("0 in place of minus infinity (issue 45440) may then choose experts of other groups."));
@@ -293,9 +289,9 @@ std::string why_not_in_transformers(const RunConfig& config) {
   if (r.score_func == ScoreFunc::sqrtsoftplus) return "router.score_func: scores by sqrtsoftplus";
   if (r.score_func == ScoreFunc::softmax && r.route_norm)
     return "router.route_norm: weights normalised over the top-k of a softmax, beside latent attention";
-  if (r.score_func == ScoreFunc::softmax && limits_groups(r))
+  if (r.score_func == ScoreFunc::softmax && r.limits_groups())
     return "router.n_groups: groups of a softmax by two scores";
-  if (r.fault_group_mask == GroupMask::zero && limits_groups(r))
+  if (r.fault_group_mask == GroupMask::zero && r.limits_groups())
     return "router.fault_group_mask: scores of groups that were not chosen are 0";
   if (r.balance_rule == BalanceRule::quantile_microbatch) return "router.balance_rule: choice by logits and a bias";
   if (r.balance_rule == BalanceRule::quantile_sequence)

@@ -199,7 +199,7 @@ void check_quantiles(const RunConfig& c, Rules& found) {
     found.push_back({{&RouterConfig::balance_rule, &RouterConfig::score_func},
                      rule + ", whose histogram needs independent scores from 0 to 1: choose "
                             "score_func sigmoid, or another rule"});
-  if (r.n_groups > 0 && r.n_limited_groups > 0)
+  if (r.limits_groups())
     found.push_back({{&RouterConfig::balance_rule, &RouterConfig::n_limited_groups},
                      rule + ", but a token's choice is limited to groups, so that its cutoff does not hold for all "
                             "experts: set n_limited_groups to 0, or choose sign"});
@@ -343,7 +343,7 @@ void check_list(Setting setting, const std::string& text, ListOf kind, const Mod
 // Groups without a living expert are not chosen.
 int reachable_experts(const RouterConfig& router, const std::vector<std::uint8_t>& killed) {
   const int experts = to_int(killed.size());
-  const bool grouped = router.n_groups > 0 && router.n_limited_groups > 0;
+  const bool grouped = router.limits_groups();
   const int groups = grouped ? router.n_groups : 1, width = experts / groups;
   std::vector<int> living;
   for (int g = 0; g < groups; ++g) {

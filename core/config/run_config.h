@@ -100,6 +100,8 @@ struct RouterConfig {
   GroupMask fault_group_mask = GroupMask::minus_infinity;
   bool fault_recount = false;  // counts are doubled, as by a recomputation that counts again
   bool replay = false;         // a twin uses the experts that run A chose, at every token (R3)
+
+  bool limits_groups() const { return n_groups > 0 && n_limited_groups > 0; }
 };
 
 // core/model/optimizer.h describes Muon and its scales.

@@ -5,6 +5,7 @@
 // figure is kNoValue. Sums are taken in expert order in double precision, so that equal counts give equal bits.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,6 +15,12 @@
 #include "core/frame/frame.h"
 
 namespace moescope {
+
+// Adds the counts one by one. A sum with fewer elements is extended by zeros.
+inline void add_counts(std::vector<std::uint32_t>& sum, const std::vector<std::uint32_t>& counts) {
+  sum.resize(std::max(counts.size(), sum.size()));
+  for (std::size_t i = 0; i < counts.size(); ++i) sum[i] += counts[i];
+}
 
 // u_e = n_e E / (K T): 1 is fair, 0 dead. NeMo Automodel's "expert utilization ratio".
 float utilisation(std::span<const std::uint32_t> counts, std::size_t expert);

@@ -1,22 +1,16 @@
 #include "core/frame/specialisation.h"
 
 #include <algorithm>
-#include <cassert>
 #include <numeric>
 #include <string_view>
 
 #include "core/files/text/no_value.h"
+#include "core/frame/router_stats.h"
 
 namespace moescope {
 namespace {
 
 constexpr std::size_t kContextBytes = 4;  // occurrences of a token are equal if this many bytes on both sides are
-
-void add(std::vector<std::uint32_t>& sum, const std::vector<std::uint32_t>& more) {
-  if (sum.empty()) sum.resize(more.size());
-  assert(sum.size() == more.size());
-  for (std::size_t i = 0; i < more.size(); ++i) sum[i] += more[i];
-}
 
 float ratio(double a, double b) {
   return b > 0 ? static_cast<float>(a / b) : kNoValue;
@@ -112,9 +106,9 @@ double share_at_bias(std::span<const float> bias_for_share_Q, int top_k, int n_e
 void accumulate(SpecialisationFrame& sum, const SpecialisationFrame& more) {
   sum.layer = more.layer;
   sum.experts = more.experts;
-  add(sum.domain_DE, more.domain_DE);
-  add(sum.together_EE, more.together_EE);
-  add(sum.byte_256E, more.byte_256E);
+  add_counts(sum.domain_DE, more.domain_DE);
+  add_counts(sum.together_EE, more.together_EE);
+  add_counts(sum.byte_256E, more.byte_256E);
 }
 
 std::vector<float> expert_share(const SpecialisationFrame& frame) {

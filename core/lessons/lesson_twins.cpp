@@ -36,10 +36,6 @@ bool has_one_recipe(const PrecisionConfig& precision) {
          precision.experts == precision.attention;
 }
 
-bool limits_groups(const RouterConfig& router) {
-  return router.n_groups > 0 && router.n_limited_groups > 0;
-}
-
 // Replaces the keys of the settings of a choice by its name.
 void fold(std::vector<std::string>& things, const char* recipe, std::initializer_list<Setting> settings) {
   const auto removed = std::erase_if(things, [&](const std::string& thing) {
@@ -112,7 +108,7 @@ std::vector<std::string> things_that_differ(const RunConfig& a, const RunConfig&
     fold(things, "recipe",
          {&PrecisionConfig::experts, &PrecisionConfig::shared_experts, &PrecisionConfig::dense_ffn,
           &PrecisionConfig::attention});
-  if (!limits_groups(a.router) || !limits_groups(b.router))
+  if (!a.router.limits_groups() || !b.router.limits_groups())
     fold(things, "limit on groups", {&RouterConfig::n_groups, &RouterConfig::n_limited_groups});
   return things;
 }

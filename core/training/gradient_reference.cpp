@@ -54,7 +54,7 @@ struct Place {
 };
 
 // Returns the layer and the group of a tensor by its name in parameter_layout().
-Place place_of(std::string_view name) {
+Place gradient_place(std::string_view name) {
   constexpr std::string_view kLayers = "layers.";
   if (!name.starts_with(kLayers))
     return {-1, name.starts_with("tok_embeddings") ? GradientGroup::embedding : GradientGroup::head};
@@ -85,7 +85,7 @@ std::vector<GradientFrame> frames_of(const Parameters<float>& parameters, int n_
     Sums sums;
     for (std::size_t b = 0; b < tensor.blocks(); ++b)
       sums.add(tensor.block_in(gradients, b), tensor.block_in(reference, b));
-    const Place place = place_of(tensor.name);
+    const Place place = gradient_place(tensor.name);
     GroupSums& group_sums = place.layer < 0 ? whole : layers[place.layer];
     if (place.group != GradientGroup::all) group_sums[static_cast<std::size_t>(place.group)].add(sums);
     if (place.layer >= 0) group_sums[kAllGroups].add(sums);

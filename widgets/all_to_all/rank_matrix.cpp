@@ -19,7 +19,7 @@ constexpr double kLowestBarTop = 1.2;  // top of the bars of even ranks, multipl
 constexpr double kThinBar = 4;         // pixels; thinner bars have no gap between them
 
 // "9.7", "13", "163": three digits at most.
-QString shortNumber(double value) {
+QString threeDigits(double value) {
   return QString::number(value, 'f', value < 99.95 && value != std::round(value) ? 1 : 0);
 }
 
@@ -43,8 +43,8 @@ void RankMatrix::setBytes(int ranks, std::vector<double> bytes_RR, double larges
   setCells(ranks, ranks, std::move(codes));
   LegendScale legend{.lut = matrixLut(isDark(palette())),
                      .low = "0",
-                     .high = shortNumber(top / unit_bytes_),
-                     .caption = QString("%1, mean %2").arg(kUnits[unit], shortNumber(mean / unit_bytes_)),
+                     .high = threeDigits(top / unit_bytes_),
+                     .caption = QString("%1, mean %2").arg(kUnits[unit], threeDigits(mean / unit_bytes_)),
                      .mark = top > 0 ? mean / top : -1};
   legend.swatches = {{QColor(legend.lut[kNoDataCode]), "own rank"}};
   setLegend(legend);
@@ -166,7 +166,7 @@ QStringList RankMatrix::readoutAt(QPoint position) const {
 
 QString RankMatrix::cellText(int row, int column) const {
   if (row == column) return {};
-  return shortNumber(bytes_[static_cast<std::size_t>(row) * rows() + column] / unit_bytes_);
+  return threeDigits(bytes_[static_cast<std::size_t>(row) * rows() + column] / unit_bytes_);
 }
 
 // The heading replaces the captions of the axes.

@@ -1,5 +1,7 @@
 #include "widgets/look/counted_text.h"
 
+#include <QRegularExpression>
+
 #include "core/files/text/words.h"
 
 namespace moescope {
@@ -25,6 +27,12 @@ QString countedText(qint64 count, const QString& noun) {
   if (count == 1) return number + noun;
   const qsizetype end = noun.indexOf(QStringLiteral(" of "));
   return end < 0 ? number + pluralOf(noun) : number + pluralOf(noun.left(end)) + noun.mid(end);
+}
+
+QString withUnbrokenUnits(QString text) {
+  static const QRegularExpression space_before_unit(QStringLiteral("(?<=\\d) (?=%|dB|\u00d7|nats)"));
+  text.replace(space_before_unit, QStringLiteral("\u00a0"));
+  return text.replace("nats/token", QStringLiteral("nats/\u2060token"));  // a word joiner
 }
 
 }  // namespace moescope

@@ -1,4 +1,4 @@
-// Numbers with their nouns in texts of the screen.
+// Numbers with their nouns and units in texts of the screen.
 #pragma once
 
 #include <QString>
@@ -9,5 +9,7 @@ QString groupedText(qint64 value);  // "1,284"
 
 // "1 step", "1,284 steps", "8 pieces of text": the plural is that of the word before " of ", else of the last word.
 QString countedText(qint64 count, const QString& noun);
+
+QString withUnbrokenUnits(QString text);  // keeps each number and its unit on one line
 
 }  // namespace moescope

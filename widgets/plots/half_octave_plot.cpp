@@ -11,12 +11,12 @@ namespace moescope {
 namespace {
 
 // Formats a value in two digits, since values that are counted by powers of two span many powers of ten.
-QString shortNumber(double value) {
+QString twoDigits(double value) {
   return withMinus(QString::number(value, 'g', 2));
 }
 
 QString orMore(int bin) {
-  return QStringLiteral("\u2265 ") + shortNumber(half_octave_edge(bin));
+  return QStringLiteral("\u2265 ") + twoDigits(half_octave_edge(bin));
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ QString half_octave_median(std::span<const std::uint32_t> counts) {
   for (int bin = 0; bin < bins && all > 0; ++bin) {
     below += counts[bin];
     if (2 * below < all) continue;
-    return bin + 1 == bins ? orMore(bin) : shortNumber(half_octave_edge(bin + 1));
+    return bin + 1 == bins ? orMore(bin) : twoDigits(half_octave_edge(bin + 1));
   }
   return QStringLiteral("-");
 }
@@ -132,7 +132,7 @@ QStringList HalfOctavePlot::readoutAt(QPoint position) const {
   const int bin = binAt(position.x());
   if (bin < 0) return {};
   const std::uint32_t back = back_[bin], front = front_[bin];
-  const QString from = shortNumber(half_octave_edge(bin)), to = shortNumber(half_octave_edge(bin + 1));
+  const QString from = twoDigits(half_octave_edge(bin)), to = twoDigits(half_octave_edge(bin + 1));
   QString range = bin == 0 ? QString("under %1").arg(to) : QString("%1 to %2").arg(from, to);
   if (bin + 1 == bins()) range = orMore(bin);
   QStringList lines{texts_.value + QLatin1Char(' ') + range};

@@ -4,20 +4,13 @@
 #include <cmath>
 #include <limits>
 
+#include "core/frame/router_stats.h"
 #include "widgets/look/layouts.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/plots/axis.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {
-namespace {
-
-void add(const std::vector<std::uint32_t>& counts, std::vector<std::uint32_t>& sum) {
-  sum.resize(std::max(counts.size(), sum.size()));
-  for (std::size_t bin = 0; bin < counts.size(); ++bin) sum[bin] += counts[bin];
-}
-
-}  // namespace
 
 ScoresView::ScoresView(Selection* selection, QWidget* parent) : QWidget(parent), selection_(selection) {
   scores_ = new HalfOctavePlot(this);
@@ -74,9 +67,9 @@ ScoresView::Counts ScoresView::counts() const {
   const auto frame = selection_->frame();
   for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>{}) {
     if (one_layer_ && router.layer != selection_->layer()) continue;
-    add(router.score_chosen, sum.chosen);
-    add(router.score_rejected, sum.rejected);
-    add(router.margin_tokens, sum.margins);
+    add_counts(sum.chosen, router.score_chosen);
+    add_counts(sum.rejected, router.score_rejected);
+    add_counts(sum.margins, router.margin_tokens);
     sum.any |= !router.score_chosen.empty();
   }
   return sum;

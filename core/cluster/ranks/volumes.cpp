@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -82,15 +81,6 @@ VolumeFrame count_volumes(std::span<const std::int32_t> topk_TK, int top_k, cons
   return volume;
 }
 
-namespace {
-
-void add(std::vector<std::uint32_t>& sum, const std::vector<std::uint32_t>& values) {
-  sum.resize(values.size());
-  std::ranges::transform(sum, values, sum.begin(), std::plus());
-}
-
-}  // namespace
-
 SummedVolume sum_of_layers(std::span<const RouterFrame> routers, int layer) {
   SummedVolume sum;
   for (const RouterFrame& router : routers) {
@@ -98,9 +88,9 @@ SummedVolume sum_of_layers(std::span<const RouterFrame> routers, int layer) {
     if (volume.ranks == 0 || (layer >= 0 && router.layer != layer)) continue;
     sum.volume.ranks = volume.ranks;
     sum.volume.ranks_per_node = volume.ranks_per_node;
-    add(sum.volume.copies_RR, volume.copies_RR);
-    add(sum.volume.distinct_RR, volume.distinct_RR);
-    add(sum.volume.nodes_RN, volume.nodes_RN);
+    add_counts(sum.volume.copies_RR, volume.copies_RR);
+    add_counts(sum.volume.distinct_RR, volume.distinct_RR);
+    add_counts(sum.volume.nodes_RN, volume.nodes_RN);
     ++sum.layers;
   }
   return sum;

@@ -93,7 +93,7 @@ bool take_suffix(std::string_view& text, std::string_view suffix) {
 }
 
 // Returns layer and GEMM of a module: layer 3, w1 of the routed experts for "model.layers.3.mlp.experts.linear_fc1".
-std::optional<OperandPlace> place_of(std::string_view layer) {
+std::optional<OperandPlace> operand_place(std::string_view layer) {
   OperandPlace place{-1, Gemm::expert_w1, OperandRole::x, Direction::forward};
   if (const std::size_t digit = layer.find_first_of("0123456789"); digit != std::string_view::npos) {
     const auto [end, error] = std::from_chars(layer.data() + digit, layer.data() + layer.size(), place.layer);
@@ -135,7 +135,7 @@ std::optional<Reading> reading_of(std::string_view name) {
     if (at == std::string_view::npos) continue;
     const std::string_view recipe = name.substr(at + tensor.name.size() + 2);
     const auto format = std::ranges::find(kFormats, recipe, &FormatName::prefix);
-    const auto place = place_of(name.substr(0, at));
+    const auto place = operand_place(name.substr(0, at));
     const bool of_format = is_of_quantization(reading.statistic);
     if (format == kFormats.end() || !place || (!of_format && !recipe.empty())) return std::nullopt;
     reading.place = *place;

@@ -466,7 +466,7 @@ ChoiceLimits<T> choose_experts(const RouterConfig& config, std::span<const T> ch
   thread_local std::vector<std::int32_t> best;
   best.resize(config.top_k + 1);
   int found = 0;
-  if (config.n_groups > 0 && config.n_limited_groups > 0) {
+  if (config.limits_groups()) {
     keep_best_groups(config, choice, killed, keep);
     const std::size_t width = choice.size() / config.n_groups;
     if (config.fault_group_mask == GroupMask::zero) {

@@ -51,7 +51,7 @@ struct Collection {
   }
 };
 
-bool is_binary(std::string_view bytes) {
+bool has_nul(std::string_view bytes) {
   return bytes.find('\0') != std::string_view::npos;
 }
 
@@ -64,7 +64,7 @@ bool read_file(Collection& all, const fs::path& path, std::string& text) {
     all.add_bytes(file.gcount());
     const std::string_view read(chunk, file.gcount());
     text += read;
-    if (is_binary(read)) return true;
+    if (has_nul(read)) return true;
   }
   if (file.eof()) return true;
   if (all.unreadable++ == 0) all.unreadable_reason = path.string() + ": " + std::strerror(errno != 0 ? errno : EIO);
@@ -82,7 +82,7 @@ void add_file(Collection& all, const fs::path& path, std::string& domain_text) {
     all.bytes = before;
   };
   const std::string encoding = encoding_problem(text);
-  if (!encoding.empty() || is_binary(text))
+  if (!encoding.empty() || has_nul(text))
     return skip(all.binary, all.binary_reason, encoding.empty() ? "has NUL bytes" : encoding);
   if (all.needs_utf8)
     if (const std::string problem = text_problem(text); !problem.empty())
