@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""Refuses names that say nothing about their role, conditional expressions inside others and commas between expressions.
+"""Refuses names that say nothing about their role, conditional expressions inside others and commas between expressions,
+and functions that are defined twice.
 
 A name is a noun with its role: `query_index`, `interval_half_width`, `missing_steps`. The words below are pronouns, adverbs and
 participles, which say nothing without their sentence, and a constant with a prefix below names a mood in place of a bound
 (kMaxWidening).
+
+Several files of a library are compiled as one (cmake/together.cmake), and which ones depends on their number. A function of
+an unnamed namespace therefore must not have the name and parameters of another such function or of a function in a header.
 """
 
+import collections
 import pathlib
 import re
 import sys
@@ -102,18 +107,58 @@ def compound_expressions(text):
             level.conditional = True
 
 
+# RESULT NAME(PARAMETERS) at the begin of a line, as a declaration or a definition.
+FUNCTION = re.compile(r"^(?!(?:return|else|case|using|namespace|class|struct|enum|for|if|while|switch)\b)"
+                      r"(?:[\w:]+(?:<[^;{}()]*>)?[&* ]+)+?(\w+)\(([^()]*(?:\([^()]*\)[^()]*)*)\)(?: noexcept)?\s*[{;]", re.M)
+UNNAMED_NAMESPACE = re.compile(r"^namespace \{$.*?^\} +$", re.M | re.S)  # a comment, now spaces, follows its end
+
+
+def parameter_types(parameters):
+    """Returns the types without names, defaults, const and references: ("vector<float>", "int") for two parameters."""
+    types, depth, begin = [], 0, 0
+    for end, sign in enumerate(parameters + ","):
+        depth += (sign in "<({[") - (sign in ">)}]")
+        if sign == "," and depth == 0:
+            types.append(parameters[begin:end].split("=")[0].strip())
+            begin = end + 1
+    unnamed = [re.sub(r"(?<=[&*>\w])(\s+|(?<=[&*]))\w+$", "", re.sub(r"\s+", " ", name)) for name in types if name]
+    return tuple(re.sub(r"\bconst\b|\bstd::|&|\s", "", name) for name in unnamed)
+
+
+def functions_defined_twice(codes):
+    """Yields path, line and reason for functions of unnamed namespaces; `codes` has the text of each path."""
+    places = collections.defaultdict(list)  # of name and types: path, line, whether it is in an unnamed namespace
+    for path, code in codes.items():
+        parts = [(0, code)] if path.suffix == ".h" else [(m.start(), m.group()) for m in UNNAMED_NAMESPACE.finditer(code)]
+        for begin, part in parts:
+            for match in FUNCTION.finditer(part):
+                key = match.group(1), parameter_types(match.group(2))
+                places[key].append((path, line_of(code, begin + match.start()), path.suffix == ".cpp"))
+    for (name, _), found in sorted(places.items()):
+        for path, line, unnamed in found:
+            other = next((other for other, _, _ in found if other != path), None)
+            if unnamed and other:
+                yield path, line, f"{other.relative_to(ROOT)} has a function {name} with these parameters, too"
+
+
 def main():
     failed = False
+    codes = {}
     for folder in ("core", "widgets", "app", "tests"):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix not in (".h", ".cpp"):
                 continue
             code = without_texts(path.read_text(encoding="utf-8"))
+            if folder != "tests":
+                codes[path] = code
             problems = [(line_of(code, positions[0]), reason) for positions, reason in compound_expressions(code)]
             problems += [(line, f"the name {word} says nothing about its role") for line, word in declarations(code)]
             for line, reason in sorted(problems):
                 print(f"{path.relative_to(ROOT)}:{line}: {reason}")
                 failed = True
+    for path, line, reason in functions_defined_twice(codes):
+        print(f"{path.relative_to(ROOT)}:{line}: {reason}")
+        failed = True
     return 1 if failed else 0
 
 
