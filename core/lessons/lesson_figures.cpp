@@ -118,12 +118,38 @@ std::string comparison_text(const LessonFigure& figure, double value, double ref
     return fmt::format("{:.3g} percentage points {}", 100 * std::fabs(value - reference), direction);
   const double ratio = reference > 0 ? value / reference : NAN;
   if (!std::isfinite(ratio)) return direction;
-  if (ratio >= 2) return fmt::format("{:.2g} times as high as", ratio);
+  if (ratio >= 2) return fmt::format("{:.{}f} times as high as", ratio, ratio < 10 ? 1 : 0);
   const double relative_distance = std::fabs(ratio - 1);
   return fmt::format("{:.{}f} % {}", 100 * relative_distance, relative_distance < 0.01 ? 1 : 0, direction);
 }
 
-// Returns the run, the steps, the blocks or the rule of the reference, if they differ from those of the figure.
+// Returns "layer 3" or "the expert with the highest value".
+std::string name_of_pick(const LessonPick& pick, const std::string& noun) {
+  if (pick.rule == LessonPick::Of::one) return fmt::format("{} {}", noun, pick.index);
+  if (pick.rule == LessonPick::Of::mean) return fmt::format("the mean of the {}s", noun);
+  return fmt::format("the {} with the {} value", noun, pick.rule == LessonPick::Of::max ? "highest" : "lowest");
+}
+
+// Returns "steps 0 to 3 after the change", "the last 50 steps".
+std::string name_of_steps(const RunFigure& figure) {
+  if (!figure.from || !figure.to)
+    return figure.last == 1 ? "the last step" : fmt::format("the last {} steps", figure.last);
+  const std::string steps = *figure.from == *figure.to ? fmt::format("step {}", *figure.from)
+                                                       : fmt::format("steps {} to {}", *figure.from, *figure.to);
+  return figure.since_change ? steps + " after the change" : steps;
+}
+
+// Returns the run, the layer, the expert and the steps of `b` that differ from those of `a`.
+std::string name_of_difference(const RunFigure& a, const RunFigure& b) {
+  std::vector<std::string> names;
+  if (a.run != b.run) names.push_back(std::string("run ") + static_cast<char>('A' + b.run));
+  if (a.layer != b.layer) names.push_back(name_of_pick(b.layer, "layer"));
+  if (a.expert != b.expert) names.push_back(name_of_pick(b.expert, "expert"));
+  if (name_of_steps(a) != name_of_steps(b)) names.push_back(name_of_steps(b));
+  return names.empty() ? "in the comparison" : "in " + joined(names, ", ");
+}
+
+// Returns what differs from the figure: the run, the layer and so on, or the blocks or the rule of a tensor.
 std::string name_of_reference(const LessonFigure& figure, const LessonFigure& reference) {
   const auto* tensor = std::get_if<TensorFigure>(&figure.source);
   const auto* other = std::get_if<TensorFigure>(&reference.source);
@@ -137,13 +163,7 @@ std::string name_of_reference(const LessonFigure& figure, const LessonFigure& re
   }
   const auto* a = std::get_if<RunFigure>(&figure.source);
   const auto* b = std::get_if<RunFigure>(&reference.source);
-  if (!a || !b) return "in the comparison";
-  if (a->run != b->run) return std::string("in run ") + static_cast<char>('A' + b->run);
-  if (!b->from && a->from) return fmt::format("in the last {} steps", b->last);
-  if (!b->from || !b->to) return "in the comparison";
-  const std::string steps =
-      *b->from == *b->to ? fmt::format("in step {}", *b->from) : fmt::format("in steps {} to {}", *b->from, *b->to);
-  return b->since_change ? steps + " after the change" : steps;
+  return a && b ? name_of_difference(*a, *b) : "in the comparison";
 }
 
 }  // namespace

@@ -335,6 +335,11 @@ TEST(LessonFigures, ANoteComparesInWords) {
   of_run(*check.above->figure).from = 0;
   of_run(*check.above->figure).to = 3;
   EXPECT_EQ(reader.judge(check).note, "the same as in steps 0 to 3: 0.500");
+  of_run(*check.above->figure).layer = {LessonPick::Of::one, 1};
+  EXPECT_EQ(reader.judge(check).note, "the same as in layer 1, steps 0 to 3: 0.500");
+  of_run(*check.above->figure).layer = {};
+  of_run(*check.above->figure).expert = {LessonPick::Of::one, 0};
+  EXPECT_EQ(reader.judge(check).note, "the same as in expert 0, steps 0 to 3: 0.500");
 }
 
 TEST(LessonFigures, ChecksArePendingHoldOrFail) {
@@ -350,7 +355,7 @@ TEST(LessonFigures, ChecksArePendingHoldOrFail) {
   check.below->figure->times = 0.5;
   EXPECT_EQ(reader.judge(check).state, LessonJudgement::State::fails);
   EXPECT_EQ(reader.judge(check).text, "0.500");
-  EXPECT_EQ(reader.judge(check).note, "the same as in the comparison: 0.500; not as expected: below 0.250");
+  EXPECT_EQ(reader.judge(check).note, "the same as in the last step: 0.500; not as expected: below 0.250");
 }
 
 TEST(LessonTensors, AreTheSameEveryTimeAndHaveTheirOutlierColumn) {
