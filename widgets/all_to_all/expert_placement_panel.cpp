@@ -341,17 +341,27 @@ QString ExpertPlacementPanel::overloadText(const PlacementChoice& choice, std::s
 
 std::int64_t ExpertPlacementPanel::placedSince() const {
   std::int64_t last_step = 0;
+  if (tried_out_) return last_step;
   for (const Marker& marker : selection_->history()->markers())
     if (marker.key == Setting(&ParallelConfig::placement).key() && marker.step <= frame_->step)
       last_step = std::max(last_step, marker.step);
   return last_step;
 }
 
+std::int64_t ExpertPlacementPanel::firstPlan(const PlacementChoice& choice) const {
+  return (placedSince() / choice.replan_every + 1) * choice.replan_every;
+}
+
+QString ExpertPlacementPanel::noPlanYet(const PlacementChoice& choice) const {
+  if (choice.kind != Kind::balanced || choice.replan_every == 0 || frame_->step >= firstPlan(choice)) return {};
+  return QString("No plan yet: the first is made in step %1").arg(firstPlan(choice));
+}
+
 std::vector<std::uint64_t> ExpertPlacementPanel::plannedOf(const PlacementChoice& choice, std::int64_t step,
                                                            int n_experts) const {
   const std::int64_t interval = choice.replan_every, planned_at = step / interval * interval;
-  const std::int64_t first_step = tried_out_ ? 0 : placedSince();
-  if (planned_at <= first_step) return {};
+  const std::int64_t first_step = placedSince();
+  if (step < firstPlan(choice)) return {};
   const StepRange range{std::max(planned_at - interval, first_step), planned_at - 1};
   const History& history = *selection_->history();
   const auto u = history.utilisation(selection_->layer(), edges_of(history.steps_in(range)));
@@ -375,6 +385,7 @@ Placement ExpertPlacementPanel::placed(const PlacementChoice& choice, std::int64
 // dispatch.
 QString ExpertPlacementPanel::costOfReplicas(const PlacementChoice& choice,
                                              std::span<const std::uint64_t> own_load) const {
+  if (!noPlanYet(choice).isEmpty()) return "Before the first plan the experts are in order, without replicas.";
   const Placement placement = placed(choice, frame_->step, own_load);
   if (choice.kind != Kind::balanced || !placement.replicated()) return {};
   const History& history = *selection_->history();
@@ -526,11 +537,13 @@ Panel::Answer ExpertPlacementPanel::answer() const {
   if (!frame_ || !strip_->notice().isEmpty() || load().empty()) return {};
   const auto shown = static_cast<std::size_t>(choice().kind), balanced = static_cast<std::size_t>(Kind::balanced);
   const QString question = "Would another placement help?", present = QString::number(overloads_[shown], 'f', 2);
+  const int replan_every = planned_->currentData().toInt();
+  if (const QString none = noPlanYet({Kind::balanced, {}, replan_every}); !none.isEmpty())
+    return {question, {none, none.section(':', 0, 0)}};
   if (shown != balanced && overloads_[balanced] + kMinNamedGain > overloads_[shown])
     return {
         question,
         {QString("No: the fullest rank gets %1 \u00d7 the mean").arg(present), QString("No: %1 \u00d7").arg(present)}};
-  const int replan_every = planned_->currentData().toInt();
   const QString plan = replan_every == 0 ? QString("this step's load, which a training does not know beforehand")
                                          : QString("the load of %1 steps").arg(replan_every);
   const QString best = QString::number(overloads_[balanced], 'f', 2);

@@ -106,7 +106,9 @@ class ExpertPlacementPanel : public Panel {
   PlacementChoice choice() const;
   // Returns the load of the steps from which the plan for `step` is made, [E]; empty if there is no plan yet.
   std::vector<std::uint64_t> plannedOf(const PlacementChoice& choice, std::int64_t step, int n_experts) const;
-  std::int64_t placedSince() const;  // step of the newest change of the placement with which copies were counted
+  std::int64_t placedSince() const;  // newest change of the placement with which copies were counted; 0: tried out
+  std::int64_t firstPlan(const PlacementChoice& choice) const;  // step of the first plan after placedSince()
+  QString noPlanYet(const PlacementChoice& choice) const;       // empty unless the step is before the first plan
   Placement placed(const PlacementChoice& choice, std::int64_t step, std::span<const std::uint64_t> own_load) const;
   QString costOfReplicas(const PlacementChoice& choice, std::span<const std::uint64_t> own_load) const;
 
