@@ -298,7 +298,9 @@ std::vector<LinePlot::Named> LinePlot::named() const {
         const double behind = xOf(last->step) + kSpace8;
         const History& run = *line_series.history;
         const bool has_ended = selection_->stepOf(run, range().last) > run.steps().last && !curve.letter().isEmpty();
-        curve.y = valueAxis().toPixel(std::isfinite(last->smooth) ? double(last->smooth) : double(last->bin.mean()));
+        const bool is_in_view = std::isfinite(value) && step >= range().first && step <= range().last;
+        const float at_end = std::isfinite(last->smooth) ? last->smooth : static_cast<float>(last->bin.mean());
+        curve.y = valueAxis().toPixel(is_in_view ? value : at_end);
         if (has_ended && behind + 2 * fontMetrics().height() < plotRect().right()) {
           curve.x = behind;
           curve.y = freeHeight(curve);
