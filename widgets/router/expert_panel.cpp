@@ -158,7 +158,7 @@ void ExpertPanel::addTiles() {
     auto* tile = new ValueTile(selection_, figure.name, figure.text, figures_);
     if (figure.place) tile->setPlace(figure.place);
     tile->setFocusPolicy(Qt::NoFocus);
-    grid->addWidget(tile, i / 3, i % 3);
+    grid->addWidget(tile, i / 3, i % 3, Qt::AlignTop);  // the names of a row stand side by side
   }
   QScrollArea* scroll = scrollOf(figures_);  // a low panel does not show all rows
   figures_->setAutoFillBackground(false);
