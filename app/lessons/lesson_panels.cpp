@@ -96,6 +96,7 @@ void RunMultiples::multiply(QDockWidget* dock) {
   auto* cells = new QGridLayout(grid);
   cells->setContentsMargins(0, 0, 0, 0);
   cells->setSpacing(kSpace4);
+  const int columns = shown_.size() == 3 ? 1 : 2;  // two columns would leave a quarter of the page empty
   for (int run = 0; run < to_int(shown_.size()); ++run) {
     auto* of_run = new SelectionOfRun(selection_, run, grid);
     Panel* panel = sameKind(one, of_run, grid);
@@ -106,7 +107,7 @@ void RunMultiples::multiply(QDockWidget* dock) {
     for (ViewSwitch* views : panel->findChildren<ViewSwitch*>()) views->hide();  // all runs are shown in one view
     panel->setProperty("of_run", runLabel(*selection_, run) + ": ");
     panel->setHeading(panel->title());
-    cells->addWidget(panel, run / 2, run % 2);
+    cells->addWidget(panel, run / columns, run % columns);
   }
   replaced_.emplace_back(dock, one);
   dock->setWidget(grid);

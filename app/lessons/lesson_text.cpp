@@ -2,6 +2,7 @@
 
 #include <QApplication>
 #include <QClipboard>
+#include <QRegularExpression>
 #include <QToolButton>
 
 #include "app/look/keep_keys.h"
@@ -41,7 +42,11 @@ void addCode(QBoxLayout* column, const QString& code) {
 }  // namespace
 
 QString spacedText(const QString& markdown) {
-  return withUnbrokenUnits(markdown).trimmed().replace("\n\n", QStringLiteral("\n\n\u00a0\n\n"));
+  static const QRegularExpression item("^- ", QRegularExpression::MultilineOption);
+  return withUnbrokenUnits(markdown)
+      .trimmed()
+      .replace("\n\n", QStringLiteral("\n\n\u00a0\n\n"))
+      .replace(item, QStringLiteral("\n\u2022\u2002"));  // a list of QLabel has no space between bullet and text
 }
 
 void showTextAndCode(QBoxLayout* column, const QString& markdown) {
