@@ -30,7 +30,7 @@ namespace moescope {
 namespace {
 
 constexpr int kAccountWidth = 1240, kAccountHeight = 640, kEditorWidth = 300;
-constexpr int kNameWidth = 260, kUnitWidth = 130;  // at most
+constexpr int kNameWidth = 260, kUnitWidth = 150;  // at most
 
 // A number of the run, up to `max`; 0: that of the log.
 QSpinBox* shapeField(const char* object_name, int max) {
@@ -164,6 +164,7 @@ QWidget* AccountWindow::makeEditor() {
   column->setContentsMargins(kSpace8, 0, 0, 0);
   constexpr int kOfEditor = 3, kOfPreview = 2;  // parts of the height
   column->addWidget(scrollOf(editor_), kOfEditor);
+  preview_->setHeading("Expert load");  // there is no room for its whole title
   column->addWidget(preview_, kOfPreview);
   column->addWidget(kept_file_);
   auto* buttons = new QGridLayout;
@@ -327,7 +328,7 @@ AccountTable::AccountTable(QWidget* parent) : QTreeWidget(parent) {
   setUniformRowHeights(true);
   setItemDelegate(new RowDelegate(this));
   setColumnCount(kAccountColumns);
-  setHeaderLabels({"name", "names", "values", "range", "taken for", "unit", "because"});
+  setHeaderLabels({"name", "names", "values", "range", "taken for", "unit", "reason"});
   header()->setSectionResizeMode(QHeaderView::ResizeToContents);
   header()->setSectionResizeMode(kBecause, QHeaderView::Stretch);
   for (const int column : {int{kNames}, int{kValues}}) headerItem()->setTextAlignment(column, Qt::AlignRight);

@@ -414,11 +414,10 @@ std::size_t ImportedRun::drop_from(std::int64_t step) {
 ImportAccount numbers_of(const History& history, const RunInfo& stated, const RoutedShape& shape) {
   const RunInfo& run = history.info();
   const StepRange steps = history.steps();
-  const auto number = [](std::int64_t value, std::int64_t of_log, std::int64_t of_user, const char* option) {
+  const auto number = [](std::int64_t value, std::int64_t of_log, std::int64_t of_user) {
     if (value <= 0) return FoundNumber{};
-    std::string source = "from the values of the log";
-    if (of_log == value) source = "stated in the log";
-    if (of_user == value) source = std::string("given by ") + option;
+    const char* source = of_log == value ? "stated in the log" : "from the values of the log";
+    if (of_user == value) source = "stated by you";
     return FoundNumber{std::to_string(value), source};
   };
   ImportAccount account;
@@ -426,11 +425,11 @@ ImportAccount numbers_of(const History& history, const RunInfo& stated, const Ro
   account.steps = {steps_in_words(steps.first, steps.last) + ", of which " + grouped(history.count()) +
                        (history.count() == 1 ? " is logged" : " are logged"),
                    {}};
-  account.layers = number(std::ssize(run.moe_layers), std::ssize(stated.moe_layers), shape.layers, "--layers");
-  account.experts = number(run.n_experts, stated.n_experts, shape.experts, "--experts");
-  account.top_k = number(run.top_k, stated.top_k, shape.top_k, "--top-k");
+  account.layers = number(std::ssize(run.moe_layers), std::ssize(stated.moe_layers), shape.layers);
+  account.experts = number(run.n_experts, stated.n_experts, shape.experts);
+  account.top_k = number(run.top_k, stated.top_k, shape.top_k);
   if (run.top_k == 0 && run.n_experts > 0) account.top_k.source = "but needed to judge whether layers have collapsed";
-  account.tokens_per_step = number(run.tokens_per_step, stated.tokens_per_step, 0, "");
+  account.tokens_per_step = number(run.tokens_per_step, stated.tokens_per_step, 0);
   return account;
 }
 
