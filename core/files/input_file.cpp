@@ -4,20 +4,25 @@
 #include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <iterator>
+#include <limits>
+#include <new>
 #include <string_view>
 
+#include "core/files/text/text_encoding.h"
 #include "core/files/unreadable.h"
 
 namespace moescope {
 namespace {
 
 constexpr std::size_t kChunk = std::size_t{64} << 10;
-constexpr std::string_view kLfsPointer = "version https://git-lfs";
+constexpr std::string_view kLfsPointer = "version https://git-lfs", kGzip = "\x1f\x8b";
 constexpr std::uint64_t kLongestPointer = 1024;  // bytes, by the specification of Git LFS
 
 void require_regular(const std::string& path, const struct stat& status) {
@@ -30,10 +35,9 @@ void require_regular(const std::string& path, const struct stat& status) {
   refuse(path, std::string("is ") + is + ", expected a file" + advice);
 }
 
-bool is_lfs_pointer(int descriptor, std::uint64_t size) {
-  char bytes[kLfsPointer.size()];
-  return size <= kLongestPointer && ::pread(descriptor, bytes, sizeof bytes, 0) == std::ssize(bytes) &&
-         std::string_view(bytes, sizeof bytes) == kLfsPointer;
+bool begins_with(int descriptor, std::string_view beginning) {
+  std::string bytes(beginning.size(), '\0');
+  return ::pread(descriptor, bytes.data(), bytes.size(), 0) == std::ssize(bytes) && bytes == beginning;
 }
 
 }  // namespace
@@ -44,7 +48,12 @@ void require_regular_file(const std::string& path) {
   require_regular(path, status);
 }
 
-InputFile::InputFile(const std::string& path) : path_(path) {
+std::string suffix_of(const std::string& path) {
+  const std::filesystem::path name(path);
+  return (name.extension() == ".gz" ? name.stem() : name).extension().string();
+}
+
+InputFile::InputFile(const std::string& path) : path_(path), compressed_(nullptr, ::gzclose) {
   require_regular_file(path);  // checked before opening, because opening some devices has effects
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor_ < 0) refuse(path, std::string("cannot be opened: ") + std::strerror(errno));
@@ -53,8 +62,16 @@ InputFile::InputFile(const std::string& path) : path_(path) {
     if (::fstat(descriptor_, &status) != 0) refuse(path, std::string("cannot be read: ") + std::strerror(errno));
     require_regular(path, status);  // the file may have been replaced since the check
     size_ = status.st_size;
-    if (is_lfs_pointer(descriptor_, size_))
+    if (size_ <= kLongestPointer && begins_with(descriptor_, kLfsPointer))
       refuse(path, "is a Git LFS pointer in place of the file; run 'git lfs pull' in its folder");
+    if (begins_with(descriptor_, kGzip)) {
+      compressed_.reset(::gzdopen(descriptor_, "rb"));
+      if (!compressed_) throw std::bad_alloc();
+      // gzip writes the size of the text, modulo 2^32, at the end of its file.
+      std::uint32_t bytes = 0;
+      if (::pread(descriptor_, &bytes, sizeof bytes, static_cast<off_t>(size_ - sizeof bytes)) == sizeof bytes)
+        size_ = bytes;
+    }
   } catch (...) {
     ::close(descriptor_);
     throw;
@@ -62,13 +79,23 @@ InputFile::InputFile(const std::string& path) : path_(path) {
 }
 
 InputFile::~InputFile() {
-  ::close(descriptor_);
+  if (!compressed_) ::close(descriptor_);
+}
+
+int InputFile::descriptor() const {
+  if (compressed_) refuse(path_, encoding_problem(kGzip));
+  return descriptor_;
 }
 
 std::size_t InputFile::read(char* to, std::size_t bytes) {
   std::size_t done = 0;
   while (done < bytes) {
-    const ssize_t read_bytes = ::read(descriptor_, to + done, bytes - done);
+    const std::size_t missing = std::min<std::size_t>(bytes - done, std::numeric_limits<int>::max());
+    const ssize_t read_bytes =
+        compressed_ ? ::gzread(compressed_.get(), to + done, missing) : ::read(descriptor_, to + done, missing);
+    int problem = Z_OK;
+    if (compressed_ && read_bytes <= 0) ::gzerror(compressed_.get(), &problem);
+    if (problem != Z_OK) refuse(path_, "is gzip-compressed, and damaged or cut off: zcat writes what is left of it");
     if (read_bytes < 0 && errno == EINTR) continue;
     if (read_bytes < 0) refuse(path_, std::string("cannot be read: ") + std::strerror(errno));
     if (read_bytes == 0) break;

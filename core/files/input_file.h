@@ -4,7 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+
+struct gzFile_s;
 
 namespace moescope {
 
@@ -12,8 +15,11 @@ namespace moescope {
 // ...
 void require_regular_file(const std::string& path);
 
+// Returns the suffix of a file name without that of gzip: ".csv" of "run.csv.gz".
+std::string suffix_of(const std::string& path);
+
 // Every member throws std::runtime_error "PATH: why" if it fails. A Git LFS pointer, the text that stands for a file
-// which was not downloaded, cannot be opened.
+// which was not downloaded, cannot be opened. Of a file that gzip compressed, its text is read.
 class InputFile {
  public:
   explicit InputFile(const std::string& path);
@@ -28,11 +34,13 @@ class InputFile {
   bool read_line(std::string& line, std::size_t max_bytes);
   bool line_had_end() const { return line_had_end_; }  // false if the file ended before a line end
   std::uint64_t size() const { return size_; }         // bytes when the file was opened
-  int descriptor() const { return descriptor_; }
+  bool is_compressed() const { return compressed_ != nullptr; }
+  int descriptor() const;  // for other ways of reading; refuses a compressed file
 
  private:
   std::string path_;
   int descriptor_ = -1;
+  std::unique_ptr<gzFile_s, int (*)(gzFile_s*)> compressed_;  // owns the descriptor
   std::uint64_t size_ = 0;
   std::string ahead_;  // bytes read from the file that read_line has not returned yet
   std::size_t position_ = 0;

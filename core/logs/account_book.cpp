@@ -29,13 +29,18 @@ std::string_view place_of(Counted counted) {
   return counted == Counted::expert ? kExpertPlace : kNumberPlace;
 }
 
+// Returns what the word before a number counts, which "tokens_per_expert" does not.
+Counted label_before(std::string_view text) {
+  return spelled_alike(text).ends_with("per_expert") ? Counted::other : counted_before(text);
+}
+
 // Returns the begin and the end of the number that stands for the expert: that behind such a word, else the last one; 0
 // if there is no number.
 std::pair<std::size_t, std::size_t> expert_in(std::string_view name) {
   std::pair<std::size_t, std::size_t> found;
   for (std::size_t i = name.find_first_of(kDigits); i < name.size(); i = name.find_first_of(kDigits, found.second)) {
     found = {i, std::min(name.find_first_not_of(kDigits, i), name.size())};
-    if (counted_before(name.substr(0, i)) == Counted::expert) break;
+    if (label_before(name.substr(0, i)) == Counted::expert) break;
   }
   return found;
 }
@@ -162,7 +167,7 @@ std::string name_pattern(std::string_view name) {
       pattern += name[i++];
       continue;
     }
-    const std::string_view what = place_of(counted_before(name.substr(0, i)));
+    const std::string_view what = place_of(label_before(name.substr(0, i)));
     const bool is_repeated = what != kNumberPlace && pattern.find(what) != std::string::npos;
     pattern += is_repeated ? kNumberPlace : what;
     while (i < name.size() && is_digit(name[i])) ++i;
@@ -300,7 +305,7 @@ void AccountBook::judge_shape(const NameCounts& counts, AccountRow& row) {
     row.means = "load_share";
     row.reason = values + "add up to " + decimal(lowest, 4) +
                  (decimal(lowest, 4) == decimal(highest, 4) ? std::string() : " to " + decimal(highest, 4));
-  } else if (is_whole && counts.pattern_.find("expert") != std::string::npos) {
+  } else if (is_whole && (counts.is_list_ || counts.pattern_.find("expert") != std::string::npos)) {
     row.means = "tokens_per_expert";
     row.question = values + "are whole numbers of different sums: are they the tokens of each expert?";
   }
@@ -333,7 +338,7 @@ AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
     row.means = rule->column;
     std::tie(row.meaning, row.unit) = meaning_and_unit(*rule);
     if (rule->scale != 1 && rule->offset == 0)
-      row.unit += (row.unit.empty() ? "value \u00d7 " : ", = value \u00d7 ") + decimal(rule->scale, 4);
+      row.unit += (row.unit.empty() ? "\u00d7 " : ", \u00d7 ") + decimal(rule->scale, 4);
     row.certainty = rule->certainty;
     if (row.certainty == Certainty::by_shape)
       row.reason = rule->program;

@@ -84,7 +84,7 @@ bool begins_with_json_line(const std::string& path, const std::string& bytes) {
 bool holds_text_log(const std::string& path, const TagMap& tags) {
   if (holds_printed_steps(beginning_of(path, kTextLookedAt), tags)) return true;
   InputFile file(path);
-  if (file.size() <= kTextLookedAt) return false;
+  if (file.size() <= kTextLookedAt || file.is_compressed()) return false;
   std::string bytes(kTextLookedAt, '\0');
   const off_t from = file.size() - std::min<std::uint64_t>(file.size(), kTextLookedAt);
   const ssize_t read_bytes = ::pread(file.descriptor(), bytes.data(), bytes.size(), from);
@@ -117,7 +117,7 @@ constexpr const char* kNumbersWithoutStep = "has numbers, but no step by a name 
 
 // Returns why a known form of text is not read: "is YAML, which is not read: ..."; empty: it is another text.
 std::string unread_text(const std::string& path) {
-  const std::string bytes = beginning_of(path, kLookedAt), suffix = fs::path(path).extension().string();
+  const std::string bytes = beginning_of(path, kLookedAt), suffix = suffix_of(path);
   if (bytes.empty()) return "is empty";
   if (is_binary(bytes)) return {};
   std::string_view unread = without_byte_order_mark(bytes);
@@ -384,10 +384,11 @@ FileKind file_kind(const std::string& path, const ImportOptions& options) {
   const auto status = fs::status(path, error);
   if (!fs::exists(status)) refuse(path, missing_text(path));
   if (fs::is_directory(status)) return kind_of_folder(path);
-  const std::string suffix = fs::path(path).extension().string();
+  const std::string suffix = suffix_of(path);
   const bool is_json_lines = suffix == ".jsonl" || suffix == ".ndjson";
   const std::string read = beginning_of(path, kLookedAt);
   const std::string bytes(without_byte_order_mark(read));
+  if (is_binary(bytes)) InputFile(path).descriptor();  // only texts are read from a compressed file
   if (bytes.starts_with("SQLite format 3") && is_recording(bytes, suffix)) return FileKind::recording;
   if (begins_like_wandb(bytes)) return FileKind::wandb_run;
   if (begins_with_record(bytes)) return FileKind::event_file;
@@ -416,7 +417,8 @@ FileKind file_kind(const std::string& path, const ImportOptions& options) {
   const TagMap tags = TagMap::of_log(options, path);
   if (table_form(is_named_csv(path) ? beginning_of(path, kLongHeader) : read, is_named_csv(path), tags))
     return FileKind::load_table;
-  if (is_named_csv(path) && table_form(turned_table(path), true, tags)) return FileKind::load_table;
+  if ((is_named_csv(path) || has_blocks(bytes)) && table_form(turned_table(path), true, tags))
+    return FileKind::load_table;
   if (begins_with_json_line(path, bytes)) return FileKind::training_log;
   if (suffix == ".json" && is_expert_counts(path, bytes)) return FileKind::expert_counts;
   if (holds_text_log(path, tags)) return FileKind::text_log;

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "core/files/folder_walk.h"
+#include "core/files/input_file.h"
 #include "core/logs/events/import_events.h"
 #include "core/logs/events/import_mlflow.h"
 #include "core/logs/lines/import_te_statistics.h"
@@ -29,7 +30,7 @@ bool named_like_run(const fs::path& path) {
   constexpr std::array<std::string_view, 8> kSuffixes = {".moescope", ".jsonl", ".ndjson", ".wandb",
                                                          ".csv",      ".tsv",   ".log",    ".out"};
   if (path.filename() == "trainer_state.json") return true;
-  return std::ranges::find(kSuffixes, path.extension().string()) != kSuffixes.end();
+  return std::ranges::find(kSuffixes, suffix_of(path.string())) != kSuffixes.end();
 }
 
 std::optional<RunFile> look_at(const fs::path& path) {

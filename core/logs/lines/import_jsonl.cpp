@@ -14,7 +14,8 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kReadBytes = std::size_t{1} << 20;
+constexpr std::size_t kReadBytes = std::size_t{1} << 20, kLongestBeginning = 4096;
+constexpr std::uint64_t kLargestOfRanks = std::uint64_t{256} << 20;
 constexpr std::size_t kLongestSettings = std::size_t{1} << 20, kMaxLinesOfObject = 10000, kMaxUnknownLines = 1000;
 
 // True for a printed line that names experts or MoE layers and has several digits.
@@ -47,6 +48,10 @@ void LogReader::take(const JsonFields& fields, std::string_view line, bool is_wh
                      std::optional<std::int64_t> step) {
   LogRecord record = json_.record_of(fields, lines_, line.size());
   if (step) record.add("step", static_cast<double>(*step));
+  if (!label_.first.empty()) {
+    record.add_text(label_.first, label_.second);
+    record.values.back().is_own = true;
+  }
   if (runs_.has_step(record)) {
     if (form_ == Form::unknown) form_ = Form::json;
     if (!is_closing(record)) runs_.take(record);
@@ -123,8 +128,9 @@ std::optional<std::string_view> LogReader::whole_object(std::string_view read) {
   return object_;
 }
 
-void LogReader::read_line(std::string_view line) {
-  if (++lines_ == 1) line = without_byte_order_mark(line);
+void LogReader::read_line(std::string_view line, std::int64_t number) {
+  lines_ = number > 0 ? number : lines_ + 1;
+  if (lines_ == 1) line = without_byte_order_mark(line);
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
   const auto whole = whole_object(line);
   if (!whole) return;
@@ -166,6 +172,9 @@ ImportAccount LogReader::account() const {
   if (text_.of_other_ranks() > 0)
     account.left_out.push_back(
         {counted(text_.of_other_ranks(), "line", "lines"), "of other ranks than the one whose values are read"});
+  if (text_.of_rounded_steps() > 0)
+    account.left_out.push_back({counted(text_.of_rounded_steps(), "line", "lines"),
+                                "replaced by the next, whose step is the same, as steps such as 1.2k are rounded"});
   if (unread_loads_ > 0)
     account.left_out.push_back({counted(unread_loads_, "line", "lines"),
                                 "speak of experts or MoE layers in a form that is not read, the first: line " +
@@ -248,6 +257,46 @@ void LineSplitter::read_part(LogReader& reader) {
   part_is_read_ = true;
 }
 
+namespace {
+
+struct LineOfStep {
+  std::int64_t step, number;
+  std::string_view line;
+};
+
+// Returns the lines in the order of their steps if a rank has the lines of all steps before the next one has any, so
+// that the lines of a step follow each other; else none.
+std::vector<LineOfStep> lines_of_ranks(std::string_view text, const TagMap& tags) {
+  std::vector<LineOfStep> lines;
+  JsonLines parser;
+  std::string rank_before;
+  std::int64_t step = -1;
+  bool is_in_turn = false;
+  while (!text.empty()) {
+    const std::string_view line = take_until(text, '\n');
+    const std::int64_t before = step;
+    std::string rank;
+    try {
+      for (const JsonFields::Field& field : parser.parse(line)) {
+        const auto match = tags.find(field.key);
+        if (match && match->rule->means == TagMeaning::step_number && field.value.get(step) != simdjson::SUCCESS)
+          return {};
+        if (is_part_of_step(field.key)) rank = simdjson::minify(field.value);
+      }
+    } catch (const Unreadable&) {  // its reader says why
+    }
+    if (step < before && rank == rank_before) return {};  // a restart
+    is_in_turn = is_in_turn || step < before;
+    rank_before = rank;
+    lines.push_back({step, std::ssize(lines) + 1, line});
+  }
+  if (!is_in_turn) return {};
+  std::ranges::stable_sort(lines, {}, &LineOfStep::step);
+  return lines;
+}
+
+}  // namespace
+
 Imported import_jsonl(const std::string& path, const ImportOptions& options) {
   InputFile file(path);
   const double size = file.size();
@@ -255,6 +304,16 @@ Imported import_jsonl(const std::string& path, const ImportOptions& options) {
   LineSplitter lines;
   std::string chunk(kReadBytes, '\0');
   double read = 0;
+  if (size <= kLargestOfRanks && !options.growing &&
+      beginning_of(path, kLongestBeginning).find("rank\"") != chunk.npos) {
+    const std::string text = read_file(path, kLargestOfRanks, "log");
+    const std::vector<LineOfStep> in_order = lines_of_ranks(text, TagMap::of_log(options, path));
+    for (const LineOfStep& line : in_order) reader.read_line(line.line, line.number);
+    if (!in_order.empty()) {
+      reader.read_line("", std::ssize(in_order));  // the number of all lines
+      return reader.finish();
+    }
+  }
   while (const std::size_t read_bytes = file.read(chunk.data(), chunk.size())) {
     const std::string problem = read == 0 ? encoding_problem({chunk.data(), read_bytes}) : std::string();
     if (!problem.empty()) refuse(path, problem);

@@ -30,9 +30,12 @@ class LogReader {
   LogReader(const LogReader&) = delete;
   LogReader& operator=(const LogReader&) = delete;
 
-  void read_line(std::string_view line);  // without its newline; never throws
+  // `line`: without its newline; `number`: if it is not the next. Never throws.
+  void read_line(std::string_view line, std::int64_t number = 0);
   // Reads an object as a line; `step`: if it stands outside the object.
   void read_object(const JsonFields& object, std::optional<std::int64_t> step = std::nullopt);
+  // Adds a text to all objects that follow: the name of their run or split.
+  void label(std::string_view name, std::string_view text) { label_ = {std::string(name), std::string(text)}; }
   void refuse_line(std::string reason);  // counts a bad line that is not passed to read_line()
   // Adds the current step to its run even if further layers of it may follow, and the steps that are held until the
   // first load gives the number of layers. More lines may follow.
@@ -74,8 +77,9 @@ class LogReader {
   std::int64_t lines_ = 0, lines_of_text_ = 0;  // all lines; lines of printed text that have figures of a step
   std::int64_t last_bad_line_ = 0;
   std::int64_t unread_loads_ = 0, first_unread_ = 0;  // printed lines with experts of which nothing is read; the first
-  std::string object_;                                // lines of an indented object
-  std::string last_checkpoint_;                       // its name, or the number of lines with figures before it
+  std::pair<std::string, std::string> label_;
+  std::string object_;           // lines of an indented object
+  std::string last_checkpoint_;  // its name, or the number of lines with figures before it
   std::size_t object_lines_ = 0;
   std::string first_line_, names_of_first_;  // a line without a step; its names
   std::vector<std::string> unknown_lines_;   // the first ones that are neither JSON nor have a known step

@@ -255,18 +255,22 @@ bool JsonRecords::add_by_expert(std::string_view name, simdjson::dom::object obj
 }
 
 // Adds the fields of an object, whose names are joined with dots: {"train": {"loss": 2}} is "train.loss". Returns
-// false, and adds nothing, if its own name has a meaning and none of the joined names has.
+// false, and adds nothing, if its own name has a meaning and none of the joined names has. Of loads, keys such as "0.3"
+// are added: their values may show what is the layer and the expert.
 bool JsonRecords::add_object(std::string_view name, simdjson::dom::object object, int depth, LogRecord& record) {
   if (add_by_expert(name, object, record)) return true;
   const std::size_t before = record.values.size();
   const TagMatch* const match = runs_->find(name);
+  bool are_numbered = object.size() > 0;
   for (const auto& [inner, value] : object) {
+    are_numbered = are_numbered && !inner.empty() && is_digit(inner.front());
     const std::string_view layer = match && is_list(*match) ? number_of_key(inner, Counted::layer) : std::string_view();
     const std::string key = layer.empty() ? std::string(inner) : "layer_" + std::string(layer);
     add(record.keep((is_wrapper(name) ? "" : std::string(name) + '.') + key), value, depth + 1, record);
   }
   const auto is_known = [this](const NamedValue& value) { return runs_->find(value.name) != nullptr; };
-  const bool is_value = match && std::none_of(record.values.begin() + before, record.values.end(), is_known);
+  const bool is_value = match && !(is_list(*match) && are_numbered) &&
+                        std::none_of(record.values.begin() + before, record.values.end(), is_known);
   if (is_value) record.values.resize(before);
   return !is_value;
 }

@@ -12,10 +12,12 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n", kAllDigits = "0123456789";
 constexpr std::size_t kMaxDigits = 64, kDigitsOfGroup = 3;
-constexpr std::pair<std::string_view, double> kUnits[] = {
-    {"%", 0.01}, {"x", 1},  {"k", 1e3}, {"K", 1e3}, {"M", 1e6},  {"G", 1e9},   {"B", 1e9},
-    {"T", 1e12}, {"GB", 1}, {"GiB", 1}, {"MB", 1},  {"MiB", 1},  {"us", 1},    {"ms", 1},
-    {"s", 1},    {"h", 1},  {"sec", 1}, {"min", 1}, {"it/s", 1}, {"tok/s", 1}, {"samples/s", 1}};
+// Units, and the exponents of ten by which their numbers are multiplied.
+using Unit = std::pair<std::string_view, std::string_view>;
+constexpr Unit kUnits[] = {{"%", "e-2"}, {"x", ""},     {"k", "e3"},      {"K", "e3"}, {"M", "e6"}, {"G", "e9"},
+                           {"B", "e9"},  {"T", "e12"},  {"GB", ""},       {"GiB", ""}, {"MB", ""},  {"MiB", ""},
+                           {"us", ""},   {"ms", ""},    {"s", ""},        {"h", ""},   {"sec", ""}, {"min", ""},
+                           {"it/s", ""}, {"tok/s", ""}, {"samples/s", ""}};
 
 bool has_digit_at(std::string_view text, std::size_t at) {
   return at < text.size() && kAllDigits.find(text[at]) != std::string_view::npos;
@@ -54,7 +56,7 @@ std::optional<std::string> without_groups(std::string_view text) {
 }  // namespace
 
 bool is_unit(std::string_view text) {
-  return std::ranges::find(kUnits, text, &std::pair<std::string_view, double>::first) != std::end(kUnits);
+  return std::ranges::find(kUnits, text, &Unit::first) != std::end(kUnits);
 }
 
 std::optional<double> printed_number(std::string_view text) {
@@ -63,19 +65,19 @@ std::optional<double> printed_number(std::string_view text) {
   double value = 0;
   if (read_number(text, value)) return value;                        // most numbers have neither unit nor groups
   const std::size_t digits_end = text.find_last_of(kAllDigits) + 1;  // 0: "nan"
-  const auto unit =
-      std::ranges::find(kUnits, trimmed(text.substr(digits_end), " "), &std::pair<std::string_view, double>::first);
-  if (digits_end > 0 && unit != std::end(kUnits)) text = text.substr(0, digits_end);
+  const auto unit = std::ranges::find(kUnits, trimmed(text.substr(digits_end), " "), &Unit::first);
+  const bool has_unit = digits_end > 0 && unit != std::end(kUnits);
+  if (has_unit) text = text.substr(0, digits_end);
   std::string grouped(text);  // "1'234" and "1_234" as "1,234"
   if (text.find(',') == text.npos)
     std::ranges::replace_if(
         grouped, [](char c) { return c == '\'' || c == '_'; }, ',');
-  const std::optional<std::string> plain = without_groups(grouped);
+  std::optional<std::string> plain = without_groups(grouped);
   if (!plain) return std::nullopt;
+  if (has_unit) plain->append(unit->second);  // so that "2.01k" is rounded once
   std::string_view digits = *plain;
   if (digits.starts_with('+')) digits.remove_prefix(1);
-  if (!read_number(digits, value)) return std::nullopt;
-  return digits_end > 0 && unit != std::end(kUnits) ? value * unit->second : value;
+  return read_number(digits, value) ? std::optional(value) : std::nullopt;
 }
 
 std::size_t number_length(std::string_view text) {
@@ -95,11 +97,11 @@ bool may_have_decimal_comma(std::string_view text) {
 
 void write_decimal_point(std::string& text) {
   const std::size_t comma = text.find(','), end = std::min(text.find_last_of(kAllDigits) + 1, text.size());
-  if (comma == text.npos || text.find(',', comma + 1) != text.npos || !is_like_number(text.substr(0, end))) return;
+  if (std::ranges::count(text, ',') > 1 || !is_like_number(text.substr(0, end))) return;
   std::string groups = text.substr(0, comma);
   std::ranges::replace(groups, '.', ',');
-  const auto plain = without_groups(groups);
-  if (plain) text = *plain + '.' + text.substr(comma + 1);
+  if (const auto plain = without_groups(groups))
+    text = *plain + (comma == text.npos ? "" : '.' + text.substr(comma + 1));
 }
 
 bool is_like_number(std::string_view text) {

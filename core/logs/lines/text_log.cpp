@@ -147,12 +147,15 @@ struct StepPlace {
   std::size_t begin = 0, end = 0;  // begin of the word; end of the number and its total
 };
 
-// Returns the digits with which the text begins, and the commas between them: "1,000" of "1,000/2,000".
+// Returns the number of a step with which the text begins, which may have a unit: "1,000" of "1,000/2,000", "1.2k",
+// "1e3". Empty if it has none, or another number, such as "2.5" and "12%".
 std::string_view whole_number_at(std::string_view text) {
-  std::string_view number = text.substr(0, text.find_first_not_of("0123456789,"));
-  if (number.starts_with(',')) return {};
-  while (number.ends_with(',')) number.remove_suffix(1);
-  return number;
+  std::string_view number = text.substr(0, text.find_first_not_of("0123456789,.eEkKM+"));
+  while (number.find_last_of(",.+") + 1 == number.size() && !number.empty()) number.remove_suffix(1);
+  const std::string_view behind = text.substr(number.size());
+  if (!behind.empty() && (is_letter(behind[0]) || behind[0] == '.' || behind[0] == '%')) return {};
+  const auto step = number.find_first_of(".eEkKM+") == number.npos ? 0 : printed_number(number);
+  return is_digit(text.empty() ? ' ' : text[0]) && step && *step == std::floor(*step) ? number : std::string_view();
 }
 
 // Returns the length of the word with which the text begins if it is `word`, "GlobalStep" for "global_step"; else 0.
@@ -186,13 +189,12 @@ std::optional<StepPlace> find_step(std::string_view line) {
       const std::string_view number = whole_number_at(line.substr(digits));
       const std::size_t end = digits + number.size();
       if (number.empty() || std::ranges::count_if(number, is_digit) > kMaxDigitsOfStep) continue;
-      if (end < line.size() && (is_letter(line[end]) || line[end] == '.' || line[end] == '%')) continue;
       StepPlace place{word == "update" ? "step" : word, number, at, end};
       const std::size_t slash = line.find_first_not_of(' ', end);
       if (slash != std::string_view::npos && line[slash] == '/') {  // the total follows
         const std::size_t total = line.find_first_not_of(' ', slash + 1);
         if (total != std::string_view::npos && is_digit(line[total]))
-          place.end = std::min(line.find_first_not_of("0123456789", total), line.size());
+          place.end = std::min(line.find_first_not_of("0123456789.kKM", total), line.size());
       }
       return place;
     }
@@ -320,6 +322,7 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
     place = StepPlace{"step", printed_step_text = std::to_string(printed->step), printed->begin, printed->end};
   if (!place) return false;
   const MeasuredOn text = text_of_line(piece, *place);
+  const bool is_rounded = place->number == open_step_ && place->number.find_first_of("kKM") != std::string_view::npos;
   open_step_ = text == MeasuredOn::training && !piece.starts_with("- ") ? std::string(place->number) : std::string();
   has_values_below_ = false;
   const std::string around = std::string(piece.substr(0, place->begin)) + std::string(piece.substr(place->end));
@@ -370,6 +373,7 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
   const bool is_epoch = printed && printed->is_epoch;
   read_steps_ += !is_epoch || follows(printed->step);
   has_steps_ = has_steps_ || !is_epoch;
+  of_rounded_steps_ += is_rounded && has_loss;
   take(record);
   return true;
 }

@@ -37,6 +37,7 @@ class TextLogReader {
   bool is_log() const { return knows_program_ || read_steps_ > 1; }  // a name of a program, or two steps were read
   bool is_of_trainer() const { return is_of_trainer_; }              // dicts with an epoch and no step
   std::int64_t of_other_ranks() const { return of_other_ranks_; }
+  std::int64_t of_rounded_steps() const { return of_rounded_steps_; }  // lines whose step is printed as that before
   bool is_numbered() const { return !epochs_.empty(); }
   bool waits() const { return !list_.empty(); }  // the next line may belong to the last one
 
@@ -65,7 +66,7 @@ class TextLogReader {
     bool has_loss = false;
   };
   RankFilter marked_, named_;
-  std::int64_t read_steps_ = 0, of_other_ranks_ = 0;
+  std::int64_t read_steps_ = 0, of_other_ranks_ = 0, of_rounded_steps_ = 0;
   bool knows_program_ = false, is_of_trainer_ = false;
   bool has_steps_ = false;                        // a step that is no epoch was read
   std::int64_t epoch_ = -1, epochs_between_ = 1;  // the last epoch that is a step, and its distance from the one before

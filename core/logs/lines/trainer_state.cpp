@@ -268,13 +268,80 @@ std::optional<JsonList> steps_of_state(const JsonFields& state) {
   return std::nullopt;
 }
 
-// Throws Unreadable if the bytes are not JSON or have no steps.
-Imported read_trainer_state(std::string_view bytes, const std::string& path, const ImportOptions& options) {
-  JsonLines parser;
-  bytes = trimmed(bytes, " \t\r\n");
-  const bool is_list = bytes.starts_with('[');
-  const JsonFields state = parsed_state(bytes, parser, tag_of_file(path));
-  LogReader reader(path, options);
+// True for an object with a list of steps, or with lists of steps and of a loss.
+bool is_history(JsonValue value) {
+  const JsonFields object = fields_or_none(value);
+  bool has_steps = false, has_losses = false;
+  for (const auto& [name, column] : object) {
+    if (entries_of(column).empty()) continue;
+    const auto match = TagMap::built_in().find(name);
+    has_steps = has_steps || place_of_step(name);
+    has_losses = has_losses || (match && match->rule->column == "ce_loss");
+  }
+  return steps_of_state(object) || (has_steps && has_losses);
+}
+
+// Steps of a history: a list by itself or in an object; nullopt if the values of all steps stand together.
+std::optional<JsonList> steps_of_history(JsonValue history) {
+  JsonList list;
+  return history.get(list) == simdjson::SUCCESS ? std::optional(list) : steps_of_state(fields_or_none(history));
+}
+
+// True unless a history has the name of a split, such as "val", or other values than the first.
+bool are_runs(const std::vector<JsonFields::Field>& histories) {
+  std::string names_of_first;
+  return std::ranges::all_of(histories, [&](const JsonFields::Field& history) {
+    const auto steps = steps_of_history(history.value);
+    std::string names;
+    for (const auto& field : fields_or_none(steps ? *steps->begin() : history.value)) (names += field.key) += '\n';
+    if (names_of_first.empty()) names_of_first = names;
+    LogRecord record;
+    record.add_text("split", history.key);
+    return names == names_of_first && measured_on(record) == MeasuredOn::training;
+  });
+}
+
+// Returns the histories of a file that has several, by name; none of other JSON:
+//   {"base": [{"step": 1, "loss": 8.1}], "fp8": [...]}     also {"base": {"history": [...]}, ...}, and in an object
+//   {"base": {"step": [1, 2], "loss": [8.1, 7.9]}, ...}
+//   [{"name": "base", "history": [...]}, ...]
+std::vector<JsonFields::Field> histories_of(const JsonFields& state, int depth = 0) {
+  std::vector<JsonFields::Field> found, below;
+  for (const JsonFields::Field& field : state) {
+    JsonList list;
+    const bool is_list = field.value.get(list) == simdjson::SUCCESS && list.size() > 0 && (*list.begin()).is_object();
+    const bool are_named = is_list && is_history(*list.begin());
+    if (is_list ? !are_named && are_steps(*list.begin()) : is_history(field.value)) found.push_back(field);
+    if (field.value.is_object() && depth == 0 && below.empty()) below = histories_of(fields_or_none(field.value), 1);
+    for (std::size_t i = 0; are_named && i < list.size(); ++i)
+      if (const JsonValue* name = member(fields_or_none(list.at(i).value_unsafe()), {"name", "run", "run_name", "id"});
+          name && name->is_string())
+        below.push_back({name->get_string().value_unsafe(), list.at(i).value_unsafe()});
+  }
+  if (found.size() < 2) found = std::move(below);
+  const bool are_columns = std::ranges::any_of(found, [](const auto& f) { return !steps_of_history(f.value); });
+  if (found.size() < 2 || (are_columns && !are_runs(found))) found.clear();  // JsonColumns reads those of splits
+  return found;
+}
+
+// Reads lists of steps of one run in the order of their steps.
+void read_splits(const std::vector<JsonFields::Field>& histories, LogReader& reader) {
+  std::multimap<std::int64_t, std::pair<std::string, JsonFields>> by_step;
+  for (const auto& [name, history] : histories)
+    for (const JsonValue entry : steps_of_history(history).value_or(JsonList())) {
+      const JsonFields fields = fields_of(entry, "history", "not a list of objects");
+      const auto step = std::ranges::find_if(fields, [](const auto& f) { return place_of_step(f.key).has_value(); });
+      if (step != fields.end())
+        by_step.emplace(to_count(step->value, "step", kLastStep), std::pair(std::string(name), fields));
+    }
+  for (const auto& [step, entry] : by_step) {
+    reader.label("split", entry.first);
+    reader.read_object(entry.second);
+  }
+}
+
+// Returns true if a list of the steps names their epochs. Throws Unreadable if there are no steps.
+bool read_history(const JsonFields& state, LogReader& reader) {
   const std::optional<JsonList> steps = steps_of_state(state);
   const auto settings =
       std::ranges::find_if(state, [](const JsonFields::Field& field) { return field.value.is_object(); });
@@ -284,7 +351,7 @@ Imported read_trainer_state(std::string_view bytes, const std::string& path, con
     const JsonColumns columns(state);
     if (columns.rows().empty()) throw Unreadable("no log_history, and no list of steps");
     for (const JsonColumns::Row& row : columns.rows()) reader.read_object(JsonFields(row.values), row.step);
-    return reader.finish();
+    return false;
   }
   bool has_epochs = false;
   for (const JsonValue entry : *steps) {
@@ -292,8 +359,27 @@ Imported read_trainer_state(std::string_view bytes, const std::string& path, con
     has_epochs = has_epochs || fields.find("epoch");
     reader.read_object(fields);
   }
+  return has_epochs;
+}
+
+// Throws Unreadable if the bytes are not JSON or have no steps.
+Imported read_trainer_state(std::string_view bytes, const std::string& path, const ImportOptions& options) {
+  JsonLines parser;
+  bytes = trimmed(bytes, " \t\r\n");
+  const JsonFields state = parsed_state(bytes, parser, tag_of_file(path));
+  LogReader reader(path, options);
+  const std::vector<JsonFields::Field> histories = histories_of(state);
+  const bool are_of_runs = are_runs(histories);
+  bool has_epochs = false;
+  for (const auto& [name, history] : are_of_runs ? histories : std::vector<JsonFields::Field>()) {
+    reader.label("run", name);
+    read_history(history.is_array() ? JsonFields({{"log_history", history}}) : fields_of(history, ""), reader);
+  }
+  if (!are_of_runs) read_splits(histories, reader);
+  if (histories.empty()) has_epochs = read_history(state, reader);
   Imported imported = reader.finish();
-  if ((has_epochs || !is_list) && member(state, {"log_history"})) imported.account.program = "Hugging Face Trainer";
+  if (histories.empty() && (has_epochs || !bytes.starts_with('[')) && member(state, {"log_history"}))
+    imported.account.program = "Hugging Face Trainer";
   return imported;
 }
 
@@ -308,6 +394,7 @@ JsonHistory json_history(std::string_view bytes) {
   std::optional<JsonFields> state;
   try {
     state = parsed_state(bytes, parser);
+    if (!histories_of(*state).empty()) return JsonHistory::steps;
     const auto steps = steps_of_state(*state);
     if (steps && steps->size() > 0 && are_steps(*steps->begin()))  // else a list of a step, if the object has one
       return std::ranges::any_of(*state, is_step_field) ? JsonHistory::none : JsonHistory::steps;

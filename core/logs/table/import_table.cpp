@@ -12,6 +12,7 @@
 #include "core/files/input_file.h"
 #include "core/files/text/text_encoding.h"
 #include "core/files/text/words.h"
+#include "core/logs/lines/printed_number.h"
 #include "core/logs/runs/log_runs.h"
 #include "core/logs/standard_input.h"
 #include "core/logs/table/csv_rows.h"
@@ -69,7 +70,9 @@ std::int64_t TableFigures::step_of(std::span<const std::string_view> cells) {
     std::erase_if(step_columns_, [&](int column) {
       return column != form_.step && !cell_at(cells, column).empty() && cell_at(cells, column) != cell;
     });
-  return whole_number(cell.empty() ? cell_at(cells, *other) : cell, kLastStep, "step");
+  std::string step(cell.empty() ? cell_at(cells, *other) : cell);
+  if (printed_number(step)) std::erase(step, ',');  // "1,000": a step has no decimals
+  return whole_number(step, kLastStep, "step");
 }
 
 void TableFigures::add(std::span<const std::string_view> cells, std::int64_t line) {
@@ -208,6 +211,7 @@ std::optional<std::int64_t> read_table(InputFile& file, std::string piece, CsvRo
 
 std::string tag_of_file(const std::string& path) {
   std::string stem = std::filesystem::path(named_standard_input(path)).stem().string();
+  if (path.ends_with(".gz")) stem.resize(stem.size() - suffix_of(path).size());
   if (const std::size_t copy = stem.rfind(" ("); copy != std::string::npos && stem.ends_with(')')) stem.resize(copy);
   const std::size_t tag = stem.rfind("-tag-");
   return tag == std::string::npos ? stem : stem.substr(tag + 5);

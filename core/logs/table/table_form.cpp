@@ -255,13 +255,18 @@ bool is_decimal(const std::string& cell) {
   return cell.find('.') != std::string::npos && read_number(cell, number);
 }
 
-// True if a cell is certainly a number with a decimal comma, and none has a decimal point.
+// True if a cell is certainly a number with a decimal comma, and none has a decimal point: that of "1.000" may be one
+// between groups of digits.
 bool have_decimal_commas(const CellRows& rows) {
   bool is_certain = false;
   for (const std::vector<std::string>& row : rows)
     for (const std::string& cell : row) {
-      if (is_decimal(cell)) return false;
-      is_certain = is_certain || (may_have_decimal_comma(cell) && is_like_number(cell) && !printed_number(cell));
+      std::string grouped = cell;
+      write_decimal_point(grouped);
+      if (is_decimal(cell) && grouped == cell) return false;
+      const bool has_groups = grouped != cell && std::ranges::count(cell, '.') > 1;  // "1.048.576"
+      is_certain =
+          is_certain || has_groups || (may_have_decimal_comma(cell) && is_like_number(cell) && !printed_number(cell));
     }
   return is_certain;
 }
@@ -331,11 +336,32 @@ int known_columns(const TableForm& form) {
   return (form.step >= 0) + (form.layer >= 0) + (form.expert >= 0) + (form.count >= 0);
 }
 
+// Returns a table that pandas prints in blocks of columns as one; empty if it is none. The header of each block but the
+// last ends in "\", and its rows begin with the index.
+std::string joined_blocks(std::string_view table) {
+  std::vector<std::string> joined;
+  std::size_t row_of_block = 0;
+  bool goes_on = true;
+  for (std::vector<std::string>& cells : first_rows(table, ' ', SIZE_MAX)) {
+    const bool is_header = !is_like_number(cells.front());
+    if (cells.front().starts_with('[')) break;  // "[3 rows x 5 columns]"
+    if (is_header && !std::exchange(goes_on, cells.back() == "\\")) return {};
+    if (is_header) row_of_block = 0;
+    if (is_header && goes_on) cells.pop_back();
+    if (!is_header) cells.erase(cells.begin());
+    if (row_of_block == joined.size()) joined.emplace_back();
+    std::string& row = joined[row_of_block++];
+    for (const std::string& cell : cells) row += (row.empty() ? "" : ",") + cell;
+  }
+  return goes_on ? std::string() : moescope::joined(joined, "\n", std::identity()) + '\n';
+}
+
 }  // namespace
 
 std::string turned_table(const std::string& path) {
   const std::string text = beginning_of(path, kLargestTurned);
   const std::string_view table = without_byte_order_mark(text);
+  if (has_blocks(table)) return joined_blocks(table);
   for (const char delimiter : kDelimiters) {
     CellRows rows = first_rows(table.substr(0, table.find('\n')), delimiter);
     const auto counted = rows.empty() || rows[0].size() < 2 || text.size() == kLargestTurned
@@ -398,6 +424,10 @@ std::optional<TableForm> table_form(std::string_view beginning, bool named_csv, 
   return best;
 }
 
+bool has_blocks(std::string_view table) {
+  return trimmed(table.substr(0, table.find('\n')), " \r").ends_with('\\');
+}
+
 bool is_table_remark(std::span<const std::string_view> cells) {
   const auto is_rule = [](std::string_view cell) { return cell.find_first_not_of("-+=:") == cell.npos; };
   const bool is_line = std::ranges::all_of(cells, is_rule) &&
@@ -409,7 +439,8 @@ bool is_table_remark(std::span<const std::string_view> cells) {
 }
 
 bool is_named_csv(std::string_view path) {
-  return path.ends_with(".csv") || path.ends_with(".tsv");
+  const std::string suffix = suffix_of(std::string(path));
+  return suffix == ".csv" || suffix == ".tsv";
 }
 
 }  // namespace moescope

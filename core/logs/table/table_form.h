@@ -51,6 +51,7 @@ std::optional<TableForm> table_form(std::string_view beginning, bool named_csv,
 // "layer,expert_0,expert_1"; empty: it is another file. Throws std::runtime_error with the path if the columns may be
 // either.
 std::string turned_table(const std::string& path);
+bool has_blocks(std::string_view table);  // pandas prints its columns in blocks: the header ends in "\\"
 // True for a comment, for Excel's line that gives the delimiter, and for a line drawn between rows: "|---|---|".
 bool is_table_remark(std::span<const std::string_view> cells);
 bool is_named_csv(std::string_view path);  // .csv, .tsv

@@ -1,6 +1,7 @@
 // Layouts of logs that stand for a kind: values below the line of their step, JSON by name or by step, a file for each
 // rank or layer, numbers with units.
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <string>
 #include <vector>
@@ -123,10 +124,16 @@ TEST_F(FurtherLayouts, KeysOfLoadsMayNameLayerAndExpert) {
     ASSERT_EQ(run->info().moe_layers, (std::vector<int>{1, 2})) << keys;
     EXPECT_EQ(run->frame_at(20)->routers.at(1).tokens_per_expert, (LoadCounts{2, 6})) << keys;
   }
+  // Keys of two numbers may be in either order: loads of equal sums show it, and are to be confirmed.
   const OpenedRuns numbers =
-      open("numbers.jsonl", at_two_steps(R"({"step":STEP,"loss":2.5,"expert_load":{"0.0":3,"0.1":5}})"
+      open("numbers.jsonl", at_two_steps(R"({"step":STEP,"loss":2.5,"expert_load":{"0.0":3,"0.1":5,"1.0":2,"1.1":6}})"
                                          "\n"));
-  EXPECT_TRUE(says(account_text(numbers.accounts.at(0)), "its keys do not say what is the layer and the expert"));
+  EXPECT_EQ(numbers.histories.at(0)->frame_at(20)->routers.at(1).tokens_per_expert, (LoadCounts{2, 6}));
+  EXPECT_TRUE(says(account_text(numbers.accounts.at(0)), "loads assumed from `expert_load.{n}.{n}`: confirm"));
+  const OpenedRuns uneven =
+      open("uneven.jsonl", at_two_steps(R"({"step":STEP,"loss":2.5,"expert_load":{"0.0":3,"0.1":5,"1.0":2,"1.1":8}})"
+                                        "\n"));
+  EXPECT_TRUE(says(account_text(uneven.accounts.at(0)), "are they the tokens of each expert?"));
   const auto text = open("text.jsonl", at_two_steps(R"({"step":STEP,"expert_load":"[3, 5, 8]"})"
                                                     "\n"));
   EXPECT_EQ(text.histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{3, 5, 8}));
@@ -257,6 +264,88 @@ TEST_F(FurtherLayouts, FilesOfLayersAreOneRun) {
   EXPECT_EQ(run->frame_at(2)->routers.at(1).tokens_per_expert, (LoadCounts{2, 6}));
   write("other.csv", "step,loss\n1,2.5\n");
   EXPECT_TRUE(says(problem_of([&] { open_folder(); }), "is a folder of 3 runs"));
+}
+
+TEST_F(FurtherLayouts, AFileMayHaveTheHistoriesOfSeveralRuns) {
+  const std::string base = R"([{"step":10,"loss":2.5},{"step":20,"loss":2.25}])",
+                    other = R"([{"step":10,"loss":3.5},{"step":20,"loss":3.25}])",
+                    columns = R"({"step":[10,20],"loss":[2.5,2.25]})",
+                    columns_of_other = R"({"step":[10,20],"loss":[3.5,3.25]})";
+  for (const std::string& text :
+       {R"({"base":)" + base + R"(,"fp8":)" + other + '}',
+        R"({"runs":{"base":{"history":)" + base + R"(},"fp8":{"history":)" + other + "}}}",
+        R"({"base":)" + columns + R"(,"fp8":)" + columns_of_other + '}',
+        R"([{"name":"base","history":)" + base + R"(},{"name":"fp8","history":)" + other + "}]"}) {
+    const auto runs = open("several.json", text).histories;
+    ASSERT_EQ(runs.size(), 2u) << text;
+    EXPECT_EQ(runs[1]->info().name, "fp8") << text;
+    EXPECT_EQ(runs[0]->value_at(Metric::ce_loss, kWholeRun, 20), 2.25f) << text;
+    EXPECT_EQ(runs[1]->value_at(Metric::ce_loss, kWholeRun, 20), 3.25f) << text;
+  }
+  const auto splits = open("splits.json", R"({"train":)" + base + R"(,"val":)" + other + '}').histories;
+  ASSERT_EQ(splits.size(), 1u);
+  EXPECT_EQ(splits[0]->value_at(Metric::ce_loss, kWholeRun, 20), 2.25f);
+  EXPECT_EQ(splits[0]->value_at(Metric::val_loss, kWholeRun, 20), 3.25f);
+}
+
+TEST_F(FurtherLayouts, LoadsOfRanksThatFollowEachOtherAreAdded) {
+  std::string text;
+  for (const char* rank : {"0", "1"})
+    for (int step = 1; step <= 30; ++step)
+      text += R"({"rank":)" + std::string(rank) + R"(,"step":)" + std::to_string(step) +
+              R"(,"loss":2.5,"layer":3,"tokens_per_expert":[)" + std::to_string(step) + ",1]}\n";
+  text += "not JSON\n";
+  const OpenedRuns opened = open("ranks.jsonl", text);
+  EXPECT_EQ(opened.histories.at(0)->steps(), (StepRange{1, 30}));
+  // Ranks with the same loads are copies.
+  EXPECT_EQ(opened.histories.at(0)->frame_at(2)->routers.at(0).tokens_per_expert, (LoadCounts{2, 1}));
+  EXPECT_EQ(opened.skipped.at(0).bad.first().at(0).number, 61);
+  const std::size_t last = text.rfind("[2,1]");
+  const auto run = open("ranks.jsonl", text.replace(last, 5, "[7,1]")).histories.at(0);
+  EXPECT_EQ(run->frame_at(2)->routers.at(0).tokens_per_expert, (LoadCounts{9, 2}));
+}
+
+TEST_F(FurtherLayouts, StepsMayHaveAUnit) {
+  for (const char* text :
+       {"step 2.01k | loss 2.5\nstep 2.02k | loss 2.25\n", "step=2.01e3 loss=2.5\nstep=2.02e3 loss=2.25\n",
+        "iter 2.01k/10k, loss 2.5\niter 2.02k/10k, loss 2.25\n"}) {
+    const auto run = open("steps.log", text).histories.at(0);
+    EXPECT_EQ(run->steps(), (StepRange{2010, 2020})) << text;
+    EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 2020), 2.25f) << text;
+  }
+}
+
+TEST_F(FurtherLayouts, PandasMayPrintTheColumnsOfATableInBlocks) {
+  const auto run = open("wide.txt",
+                        "   step  layer  expert_0  \\\n0    10      1         3   \n1    20      1         2   \n\n"
+                        "   expert_1  \n0         5  \n1         6  \n")
+                       .histories.at(0);
+  EXPECT_EQ(run->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{2, 6}));
+  EXPECT_EQ(run->info().moe_layers, std::vector{1});
+}
+
+TEST_F(FurtherLayouts, StepsOfATableMayHaveGroupsOfDigits) {
+  const auto german = open("german.csv", "step;loss\n10;2,5\n1.000;2,25\n").histories.at(0);
+  EXPECT_EQ(german->value_at(Metric::ce_loss, kWholeRun, 1000), 2.25f);
+  const auto markdown =
+      open("table.md", "| step | loss |\n|---|---|\n| 1,000 | 2.5 |\n| 2,000 | 2.25 |\n").histories.at(0);
+  EXPECT_EQ(markdown->steps(), (StepRange{1000, 2000}));
+}
+
+TEST_F(FurtherLayouts, FilesOfGzipAreReadAsTheirText) {
+  const auto pack = [&](const std::string& name, const std::string& text) {
+    gzFile file = gzopen(std::string(folder_ / name).c_str(), "wb");
+    EXPECT_EQ(gzwrite(file, text.data(), text.size()), static_cast<int>(text.size()));
+    gzclose(file);
+    return open_runs({folder_ / name}, {}, 4).histories.at(0);
+  };
+  const auto lines = pack("run.jsonl.gz", "{\"step\":10,\"loss\":2.5}\n{\"step\":20,\"loss\":2.25}\n");
+  EXPECT_EQ(lines->value_at(Metric::ce_loss, kWholeRun, 20), 2.25f);
+  const auto table = pack("run.csv.gz", "step,note,loss\n10,a,2.5\n20,b,2.25");
+  EXPECT_EQ(table->value_at(Metric::ce_loss, kWholeRun, 20), 2.25f);
+  const auto state =
+      pack("trainer_state.json.gz", R"({"log_history":[{"step":10,"loss":2.5},{"step":20,"loss":2.25}]})");
+  EXPECT_EQ(state->value_at(Metric::ce_loss, kWholeRun, 20), 2.25f);
 }
 
 }  // namespace
