@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/files/text/name_map.h"
 #include "core/logs/account.h"
 #include "core/logs/tag_map.h"
 
@@ -106,10 +107,7 @@ class AccountBook {
 
   std::deque<NameCounts> rows_;
   std::unordered_map<std::string, NameCounts*> by_pattern_;
-  struct Hash : std::hash<std::string_view> {
-    using is_transparent = void;
-  };
-  std::unordered_map<std::string, Name, Hash, std::equal_to<>> names_;
+  NameMap<Name> names_;
   std::unordered_map<std::string, std::int32_t> series_;
 };
 

@@ -16,8 +16,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
+
+#include "core/files/text/name_map.h"
 
 namespace moescope {
 
@@ -55,12 +56,9 @@ class RestartRule {
     std::int64_t step;
     std::size_t number;  // number of the restart, from 1
   };
-  struct Hash : std::hash<std::string_view> {
-    using is_transparent = void;
-  };
   std::int64_t kept_step(const Seen& names) const;
 
-  std::unordered_map<std::string, Seen, Hash, std::equal_to<>> names_;
+  NameMap<Seen> names_;
   // Restarts, except those after which a later one went back as far or further. Steps and numbers rise.
   std::vector<Cut> cuts_;
   std::size_t restarts_ = 0;

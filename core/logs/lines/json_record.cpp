@@ -71,27 +71,29 @@ bool is_wrapper(std::string_view name) {
 
 // Adds the numbers of a list. Returns false if it has other values.
 bool add_numbers(JsonList list, std::vector<double>& numbers) {
-  std::size_t i = numbers.size();
-  if (i + list.size() > kMaxImportedLoads) return false;
-  numbers.resize(i + list.size());
+  const std::size_t before = numbers.size();
+  if (before + list.size() > kMaxImportedLoads) return false;
+  numbers.resize(before + list.size());
+  double* to = numbers.data() + before;
   for (const JsonValue entry : list) {
     std::int64_t count = 0;  // type of nearly all values of long lists
     if (entry.get(count) == simdjson::SUCCESS) {
-      numbers[i++] = count;
+      *to++ = count;
       continue;
     }
     const auto number = entry.is_null() ? std::optional<double>(kNoValue) : to_number(entry);
     if (!number) return false;
-    numbers[i++] = *number;
+    *to++ = *number;
   }
   return true;
 }
 
 // Adds the numbers of a list, or of its lists, of which some may be null. Returns false if it has other values.
 bool add_list(JsonList list, NamedValue& to) {
-  const auto inner = std::ranges::find_if(list.begin(), list.end(), [](JsonValue entry) { return entry.is_array(); });
-  if (inner == list.end()) return add_numbers(list, to.numbers);
-  to.numbers.reserve(std::min(kMaxImportedLoads, list.size() * JsonList(*inner).size()));
+  const auto first = std::ranges::find_if(list.begin(), list.end(), [](JsonValue entry) { return !entry.is_null(); });
+  JsonList inner;
+  if (first == list.end() || (*first).get(inner) != simdjson::SUCCESS) return add_numbers(list, to.numbers);
+  to.numbers.reserve(std::min(kMaxImportedLoads, list.size() * inner.size()));
   for (const JsonValue entry : list) {
     JsonList row;
     const std::size_t before = to.numbers.size();
@@ -286,23 +288,25 @@ void JsonRecords::scale_auxiliary_losses(LogRecord& record) {
     if (!std::isnan(loss)) loss *= coefficient;
 }
 
+JsonRecords::RouterName& JsonRecords::router_name(std::string_view key, std::int64_t place) {
+  if (const auto known = router_names_.find(key); known != router_names_.end()) return known->second;
+  if (router_names_.size() > kMaxRouterNames) router_names_.clear();
+  RouterName& name = router_names_[std::string(key)];
+  const bool is_own = is_router_value(key);
+  const TagMatch* match = is_own ? nullptr : runs_->find(key);
+  const bool is_used = match && is_shown(match->rule->means) && match->layer < 0 && match->expert < 0;
+  name.rule = is_used ? match->rule : nullptr;
+  name.counts = runs_->context().book.add("routers." + std::string(key), name.rule, place,
+                                          is_own ? "Values of MoEScope's own lines" : "");
+  if (is_used) AccountBook::show(name.counts, true);
+  return name;
+}
+
 // Translates the names of an entry of "routers" into those of the table, and counts its values.
 JsonFields JsonRecords::router_fields(const JsonFields& entry, LogRecord& record) {
   std::vector<JsonFields::Field> fields;
   for (JsonFields::Field field : entry) {
-    if (router_names_.size() > kMaxRouterNames) router_names_.clear();
-    const auto [known, is_new] = router_names_.try_emplace(std::string(field.key));
-    RouterName& name = known->second;
-    const std::string whole_name = "routers." + known->first;
-    if (is_new) {
-      const bool is_own = is_router_value(field.key);
-      const TagMatch* match = is_own ? nullptr : runs_->find(field.key);
-      const bool is_used = match && is_shown(match->rule->means) && match->layer < 0 && match->expert < 0;
-      name.rule = is_used ? match->rule : nullptr;
-      name.counts = runs_->context().book.add(whole_name, name.rule, record.place,
-                                              is_own ? "Values of MoEScope's own lines" : "");
-      if (is_used) AccountBook::show(name.counts, true);
-    }
+    const RouterName& name = router_name(field.key, record.place);
     if (double number = 0; field.value.get(number) == simdjson::SUCCESS) AccountBook::take(name.counts, -1, number);
     if (JsonList list; name.rule && field.value.get(list) == simdjson::SUCCESS) {
       std::vector<double> numbers;
@@ -332,7 +336,8 @@ void JsonRecords::add_own(const JsonFields& json, std::size_t bytes, LogRecord& 
     add_own_values(
         json, info, budget, [&](const JsonFields& entry) { return router_fields(entry, record); }, frame);
     if (record.layer >= 0) frame.routers.push_back(router_from_json(json, info, budget));
-    std::ranges::stable_sort(frame.routers, {}, &RouterFrame::layer);
+    if (!std::ranges::is_sorted(frame.routers, {}, &RouterFrame::layer))
+      std::ranges::stable_sort(frame.routers, {}, &RouterFrame::layer);
   } catch (const Unreadable& unreadable) {
     record.own_frame.reset();
     record.problem = unreadable.what();

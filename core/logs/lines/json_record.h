@@ -4,7 +4,6 @@
 
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 #include "core/files/text/json_values.h"
 #include "core/logs/runs/log_runs.h"
@@ -40,10 +39,11 @@ class JsonRecords {
   std::string tag_of(const JsonFields& object);
   void scale_auxiliary_losses(LogRecord& record);
   void add_own(const JsonFields& json, std::size_t bytes, LogRecord& record);
+  RouterName& router_name(std::string_view key, std::int64_t place);
   JsonFields router_fields(const JsonFields& entry, LogRecord& record);
 
   LogRuns* runs_;
-  std::unordered_map<std::string, RouterName> router_names_;
+  NameMap<RouterName> router_names_;
 };
 
 }  // namespace moescope

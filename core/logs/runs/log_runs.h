@@ -72,10 +72,7 @@ class LogRuns {
   LogContext log_;
   std::deque<RunBuilder> runs_;     // in the order of their first records
   std::optional<int> unnamed_run_;  // number of the run whose records have no name
-  struct Hash : std::hash<std::string_view> {
-    using is_transparent = void;
-  };
-  std::unordered_map<std::string, TagMatch, Hash, std::equal_to<>> matches_;
+  NameMap<TagMatch> matches_;
 };
 
 }  // namespace moescope

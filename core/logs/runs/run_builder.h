@@ -15,7 +15,6 @@
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -138,9 +137,6 @@ class RunBuilder {
     bool has_sums = false;                   // its losses are the sums over the layers
     bool is_late = false, is_added = false;  // joins a step that is shown; its loads are added to those
   };
-  struct Hash : std::hash<std::string_view> {
-    using is_transparent = void;
-  };
 
   Name& find(std::string_view name, bool is_own, const char* means = nullptr);
   void count(const Name& name, const NamedValue& value, std::int64_t step);
@@ -184,7 +180,7 @@ class RunBuilder {
   LogContext* log_;
   const TagMap* tags_;
   std::string name_;
-  std::unordered_map<std::string, Name, Hash, std::equal_to<>> names_;
+  NameMap<Name> names_;
   std::deque<Name> overflow_;                                 // names of the record beyond those that are kept
   std::vector<Name*> of_values_;                              // names of the values of the record
   const Name* rank_ = nullptr;                                // of them, that of the rank; nullptr: of no rank

@@ -12,6 +12,7 @@
 
 #include "core/files/input_file.h"
 #include "core/files/text/json_line.h"
+#include "core/files/text/name_map.h"
 #include "core/model/tokenizer/characters.h"
 #include "core/model/tokenizer/flat_table.h"
 #include "core/model/tokenizer/json_place.h"
@@ -182,11 +183,7 @@ class WordCache {
  private:
   static constexpr std::size_t kLongest = 128;  // bytes
   static constexpr std::size_t kMaxWords = std::size_t{1} << 16;
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view piece) const { return std::hash<std::string_view>()(piece); }
-  };
-  std::unordered_map<std::string, std::vector<TokenId>, Hash, std::equal_to<>> words_;
+  NameMap<std::vector<TokenId>> words_;
 };
 
 constexpr std::size_t kMaxSpecial = 1000;  // items of a template, and tokens that it adds
