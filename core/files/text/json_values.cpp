@@ -11,6 +11,8 @@
 namespace moescope {
 namespace {
 
+constexpr std::size_t kNotCounted = 0xFFFFFF;  // size() of longer lists
+
 bool is_whole(std::optional<double> number, double lowest, double highest) {
   return number && *number >= lowest && *number <= highest && *number == std::floor(*number);
 }
@@ -51,7 +53,9 @@ void JsonFields::order() {
 }
 
 const JsonValue* JsonFields::find(std::string_view key) const {
-  const auto found = std::ranges::lower_bound(fields_, key, {}, &Field::key);
+  // Few keys are compared faster than they are ordered, since most of them differ in length.
+  const auto found = fields_.size() <= 8 ? std::ranges::find(fields_, key, &Field::key)
+                                         : std::ranges::lower_bound(fields_, key, {}, &Field::key);
   return found != fields_.end() && found->key == key ? &found->value : nullptr;
 }
 
@@ -111,17 +115,19 @@ std::string to_text(JsonValue value, const char* key) {
 JsonList list_of(JsonValue value, const char* key, std::size_t size, const char* of_what) {
   JsonList list;
   if (value.get(list) != simdjson::SUCCESS) throw Unreadable(std::string(key) + ": not a list");
+  if (list.size() == kNotCounted) throw Unreadable(fmt::format("{}: more than {} entries", key, kNotCounted - 1));
   if (size && list.size() != size) throw Unreadable(fmt::format("{}: {} {}, not {}", key, list.size(), of_what, size));
   return list;
 }
 
 std::vector<std::uint32_t> to_counts(JsonValue list, const char* key, std::size_t size, const char* of_what) {
-  std::vector<std::uint32_t> counts;
-  counts.reserve(size);
-  for (const JsonValue value : list_of(list, key, size, of_what)) {
+  const JsonList entries = list_of(list, key, size, of_what);
+  std::vector<std::uint32_t> counts(entries.size());
+  std::uint32_t* to = counts.data();
+  for (const JsonValue value : entries) {
     std::int64_t count = 0;  // type of nearly all counts
     const bool fits = value.get(count) == simdjson::SUCCESS && count == static_cast<std::uint32_t>(count);
-    counts.push_back(static_cast<std::uint32_t>(fits ? count : to_count(value, key, 4294967295.0)));
+    *to++ = static_cast<std::uint32_t>(fits ? count : to_count(value, key, 4294967295.0));
   }
   return counts;
 }

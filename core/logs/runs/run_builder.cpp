@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -89,15 +90,19 @@ bool add_up_to_one(std::span<const double> numbers, std::size_t rows) {
   return std::abs(std::accumulate(numbers.begin(), numbers.end(), 0.0) - rows) <= kTolerance * rows;
 }
 
-// Converts whole numbers, which nearly all logs have, without a branch per number.
+// Converts whole numbers from 0 to kMaxExpertTokens, which nearly all logs have, several at a time: the lowest bits of
+// n + 2^52 are n.
 std::vector<std::uint32_t> counts_of(const TagRule& rule, std::span<const double> numbers) {
+  constexpr double kOffset = 0x1p52;
+  const auto bits = [](double number) { return std::bit_cast<std::uint64_t>(number); };
   std::vector<std::uint32_t> counts(numbers.size());
-  bool are_whole = rule.is_as_logged();
+  std::uint64_t wrong_bits = rule.is_as_logged() ? 0 : 1;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    counts[i] = static_cast<std::uint32_t>(numbers[i] >= 0 ? std::min(numbers[i], kMaxExpertTokens) : 0);
-    are_whole &= counts[i] == numbers[i];
+    const double sum = numbers[i] + kOffset;
+    counts[i] = static_cast<std::uint32_t>(bits(sum));
+    wrong_bits |= (bits(sum - kOffset) ^ bits(numbers[i])) | (bits(sum) - bits(kOffset)) >> 32;
   }
-  for (std::size_t i = 0; i < numbers.size() && !are_whole; ++i)
+  for (std::size_t i = 0; i < numbers.size() && wrong_bits != 0; ++i)
     counts[i] = static_cast<std::uint32_t>(load_of(rule, numbers[i]));
   return counts;
 }

@@ -170,8 +170,9 @@ TEST(ImportNames, NumbersInNamesAreLayersAndExperts) {
 
 TEST(ImportNames, CountsThatAreNotWholeAreRefusedWithTheNumber) {
   const auto reader =
-      log_of({R"({"step":0,"tokens_per_expert":[[4.0,0.0]]})", R"({"step":1,"tokens_per_expert":[[3.5,1]]})",
+      log_of({R"({"step":0,"tokens_per_expert":[[4294967295.0,-0.0]]})", R"({"step":1,"tokens_per_expert":[[3.5,1]]})",
               R"({"step":2,"utilization":[[0.5,1.5]]})"});
+  EXPECT_EQ(reader.history()->frame_at(0)->routers[0].tokens_per_expert, (std::vector<std::uint32_t>{4294967295, 0}));
   ASSERT_EQ(reader.bad().count(), 1);
   EXPECT_EQ(reader.bad().first()[0].reason, "tokens_per_expert: 3.5 is not a whole number from 0 on");
   EXPECT_FLOAT_EQ(value(reader, Metric::max_vio, 2, 0), 0.5f) << "shares are read as what they are";
@@ -480,12 +481,14 @@ TEST(ImportNames, AMappingNeedNotNameTheStep) {
 }
 
 TEST(ImportNames, ReasonsAreTrue) {
-  const auto reader = log_of({R"({"step":0,"loss":1})", R"({"step":9007199254740993,"loss":1})",
-                              R"({"step":2.5,"loss":1})", R"({"step":3,"tokens_per_expert":[[5000000000,1]]})"});
-  ASSERT_EQ(reader.bad().count(), 3);
+  const auto reader =
+      log_of({R"({"step":0,"loss":1})", R"({"step":9007199254740993,"loss":1})", R"({"step":2.5,"loss":1})",
+              R"({"step":3,"tokens_per_expert":[[5000000000,1]]})", R"({"step":4,"tokens_per_expert":[[2,-1]]})"});
+  ASSERT_EQ(reader.bad().count(), 4);
   EXPECT_EQ(reader.bad().first()[0].reason, "step: 9007199254740993 is more than 1000000000000000");
   EXPECT_EQ(reader.bad().first()[1].reason, "step: 2.5 is not a whole number from 0 on");
   EXPECT_EQ(reader.bad().first()[2].reason, "tokens_per_expert: 5000000000 is more than 4294967295");
+  EXPECT_EQ(reader.bad().first()[3].reason, "tokens_per_expert: -1 is not a whole number from 0 on");
 }
 
 TEST(ImportNames, LoadsThatCannotBeReadDoNotCostTheLoss) {
