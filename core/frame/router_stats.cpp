@@ -17,33 +17,16 @@ std::uint64_t total(std::span<const Count> counts) {
   return sum;
 }
 
-// Computes n ln n from a table. Counts are close together, so that the processor's cache holds nearly all entries that
-// are used.
-class TimesLn {
- public:
-  // Returns the sum over all counts, none of which may be above `largest`. The first loop, which is the usual one,
-  // calls no function.
-  static double sum(std::span<const std::uint32_t> counts, std::uint32_t largest) {
-    const std::vector<double>& table = TimesLn::table();
-    double sum = 0;
-    if (largest < table.size())
-      for (const std::uint32_t n : counts) sum += table[n];
-    else
-      for (const std::uint32_t n : counts) sum += n < table.size() ? table[n] : n * std::log(n);
-    return sum;
-  }
-
- private:
-  static std::vector<double> make_table() {
+// Returns n ln n for the first n. Counts are close together, so that the processor's cache holds nearly all entries
+// that are used.
+std::span<const double> times_ln_table() {
+  static const std::vector<double> kTable = [] {
     std::vector<double> table(std::size_t{1} << 16);
     for (std::size_t n = 1; n < table.size(); ++n) table[n] = n * std::log(n);
     return table;
-  }
-  static const std::vector<double>& table() {
-    static const std::vector<double> kTable = make_table();
-    return kTable;
-  }
-};
+  }();
+  return kTable;
+}
 
 float max_vio_of(double largest, std::size_t experts, std::uint64_t sum) {
   return static_cast<float>(largest * experts / sum - 1);
@@ -73,24 +56,30 @@ struct LoadFigures {
 };
 LoadFigures load_figures(std::span<const std::uint32_t> counts, std::uint32_t alignment) {
   assert(std::has_single_bit(alignment));
-  std::uint64_t sum = 0;
+  std::uint64_t sum = 0, padding = 0;
   std::uint32_t largest = 0;
   for (const std::uint32_t n : counts) {
     sum += n;
     largest = std::max(largest, n);
+    padding += -n & (alignment - 1);
   }
   if (sum == 0) return {};
   const double experts = counts.size();
   const double mean = sum / experts;
-  double squares = 0;
-  std::uint64_t padding = 0;
-  for (const std::uint32_t n : counts) {
-    squares += (n - mean) * (n - mean);
-    padding += -n & (alignment - 1);
-  }
+  double squares = 0, n_ln_n = 0;
+  const auto add_up = [&](auto n_ln_n_of) {
+    for (const std::uint32_t n : counts) {
+      squares += (n - mean) * (n - mean);
+      n_ln_n += n_ln_n_of(n);
+    }
+  };
+  const std::span<const double> table = times_ln_table();
+  if (largest < table.size())  // the usual loop, which calls no function
+    add_up([&](std::uint32_t n) { return table[n]; });
+  else
+    add_up([&](std::uint32_t n) { return n < table.size() ? table[n] : n * std::log(n); });
   return {max_vio_of(largest, counts.size(), sum), static_cast<float>(std::sqrt(squares / experts) / mean),
-          entropy_norm_of(TimesLn::sum(counts, largest), counts.size(), sum),
-          static_cast<float>(padding / static_cast<double>(sum))};
+          entropy_norm_of(n_ln_n, counts.size(), sum), static_cast<float>(padding / static_cast<double>(sum))};
 }
 
 float per_token(const std::vector<std::uint32_t>& copies, std::int64_t tokens) {
@@ -158,7 +147,9 @@ float entropy_norm(std::span<const std::uint32_t> counts) {
 }
 
 float dead_fraction(std::span<const std::uint64_t> counts) {
-  const auto dead = std::count(counts.begin(), counts.end(), std::uint64_t{0});
+  // Mostly there is none, which find() sees faster than count() and std::ranges::find().
+  const auto first = std::find(counts.begin(), counts.end(), std::uint64_t{0});
+  const auto dead = std::count(first, counts.end(), std::uint64_t{0});
   if (dead == std::ssize(counts)) return kNoValue;
   return static_cast<float>(dead) / counts.size();
 }
@@ -285,10 +276,10 @@ LoadWindow::LoadWindow(int n_experts, int window)
 
 void LoadWindow::push(std::span<const std::uint32_t> counts) {
   assert(counts.size() == n_experts_);
-  std::uint32_t* row = ring_.data() + next_ * n_experts_;
-  for (std::size_t e = 0; e < n_experts_; ++e) {
-    sums_[e] += counts[e];
-    sums_[e] -= row[e];  // zero until the ring is full
+  std::uint32_t* const row = ring_.data() + next_ * n_experts_;
+  std::uint64_t* const sums = sums_.data();
+  for (std::size_t e = 0; e < counts.size(); ++e) {
+    sums[e] += counts[e] - std::uint64_t{row[e]};  // zero until the ring is full
     row[e] = counts[e];
   }
   next_ = (next_ + 1) % window_;
