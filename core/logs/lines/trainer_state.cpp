@@ -268,17 +268,12 @@ std::optional<JsonList> steps_of_state(const JsonFields& state) {
   return std::nullopt;
 }
 
-// True for an object with a list of steps, or with lists of steps and of a loss.
-bool is_history(JsonValue value) {
-  const JsonFields object = fields_or_none(value);
-  bool has_steps = false, has_losses = false;
-  for (const auto& [name, column] : object) {
-    if (entries_of(column).empty()) continue;
-    const auto match = TagMap::built_in().find(name);
-    has_steps = has_steps || place_of_step(name);
-    has_losses = has_losses || (match && match->rule->column == "ce_loss");
-  }
-  return steps_of_state(object) || (has_steps && has_losses);
+// True if an object, or an object in it, has a training loss.
+bool has_training_loss(const JsonFields& object) {
+  return std::ranges::any_of(object, [](const JsonFields::Field& field) {
+    const auto match = TagMap::built_in().find(field.key);
+    return (match && match->rule->column == "ce_loss") || has_training_loss(fields_or_none(field.value));
+  });
 }
 
 // Steps of a history: a list by itself or in an object; nullopt if the values of all steps stand together.
@@ -287,18 +282,25 @@ std::optional<JsonList> steps_of_history(JsonValue history) {
   return history.get(list) == simdjson::SUCCESS ? std::optional(list) : steps_of_state(fields_or_none(history));
 }
 
-// True unless a history has the name of a split, such as "val", or other values than the first.
+// True for an object with a list of steps, or with lists of steps and of a loss.
+bool is_history(JsonValue value) {
+  const JsonFields object = fields_or_none(value);
+  const auto is_step = [](const auto& f) { return place_of_step(f.key) && !entries_of(f.value).empty(); };
+  if (const auto steps = steps_of_state(object)) return steps->size() > 0;
+  return std::ranges::any_of(object, is_step) && has_training_loss(object);
+}
+
+// True if two histories have a training loss, and none has the name of a split, such as "val".
 bool are_runs(const std::vector<JsonFields::Field>& histories) {
-  std::string names_of_first;
-  return std::ranges::all_of(histories, [&](const JsonFields::Field& history) {
-    const auto steps = steps_of_history(history.value);
-    std::string names;
-    for (const auto& field : fields_or_none(steps ? *steps->begin() : history.value)) (names += field.key) += '\n';
-    if (names_of_first.empty()) names_of_first = names;
+  int with_loss = 0;
+  for (const auto& [name, history] : histories) {
+    const auto steps = steps_of_history(history);
+    with_loss += has_training_loss(fields_or_none(steps ? *steps->begin() : history));
     LogRecord record;
-    record.add_text("split", history.key);
-    return names == names_of_first && measured_on(record) == MeasuredOn::training;
-  });
+    record.add_text("split", name);
+    if (measured_on(record) != MeasuredOn::training) return false;
+  }
+  return with_loss > 1;
 }
 
 // Returns the histories of a file that has several, by name; none of other JSON:

@@ -271,8 +271,9 @@ TEST_F(FurtherLayouts, AFileMayHaveTheHistoriesOfSeveralRuns) {
                     other = R"([{"step":10,"loss":3.5},{"step":20,"loss":3.25}])",
                     columns = R"({"step":[10,20],"loss":[2.5,2.25]})",
                     columns_of_other = R"({"step":[10,20],"loss":[3.5,3.25]})";
+  const std::string more = R"([{"step":10,"metrics":{"loss":3.5,"lr":0.1}},{"step":20,"metrics":{"loss":3.25}}])";
   for (const std::string& text :
-       {R"({"base":)" + base + R"(,"fp8":)" + other + '}',
+       {R"({"base":)" + base + R"(,"fp8":)" + other + '}', R"({"base":)" + base + R"(,"fp8":)" + more + '}',
         R"({"runs":{"base":{"history":)" + base + R"(},"fp8":{"history":)" + other + "}}}",
         R"({"base":)" + columns + R"(,"fp8":)" + columns_of_other + '}',
         R"([{"name":"base","history":)" + base + R"(},{"name":"fp8","history":)" + other + "}]"}) {
@@ -286,6 +287,8 @@ TEST_F(FurtherLayouts, AFileMayHaveTheHistoriesOfSeveralRuns) {
   ASSERT_EQ(splits.size(), 1u);
   EXPECT_EQ(splits[0]->value_at(Metric::ce_loss, kWholeRun, 20), 2.25f);
   EXPECT_EQ(splits[0]->value_at(Metric::val_loss, kWholeRun, 20), 3.25f);
+  const auto none = open("none.json", R"({"a":{"log_history":[]},"log_history":)" + base + '}').histories;
+  EXPECT_EQ(none.at(0)->value_at(Metric::ce_loss, kWholeRun, 20), 2.25f);
 }
 
 TEST_F(FurtherLayouts, LoadsOfRanksThatFollowEachOtherAreAdded) {
