@@ -171,7 +171,12 @@ Panel::Answer LossPanel::answer() const {
     return {{}, {text + QString(", mean of the last %1 steps %2").arg(smoothing).arg(smoothed_text), text, value_text}};
   }
   const LossTrend trend = loss_trend(*history, selection_->step());
-  return {is_alone ? QString("Is it learning?") : QString("Is %1 learning?").arg(letter), answersOf(trend),
+  QStringList answers = answersOf(trend);
+  const QString text_of_others = textOfOthers(*selection_, [this](const History& run) {
+    return answersOf(loss_trend(run, selection_->shownStepOf(run))).back();
+  });
+  if (!text_of_others.isEmpty()) answers.prepend(answers.back() + QStringLiteral("; ") + text_of_others);
+  return {is_alone ? QString("Is it learning?") : QString("Is %1 learning?").arg(letter), answers,
           trend.direction == LossTrend::lost};
 }
 

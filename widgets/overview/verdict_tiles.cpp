@@ -250,9 +250,7 @@ void VerdictTiles::addOthers(std::array<TileContent, 4>& contents) const {
   for (int run = 0; run < std::ssize(selection_->histories()); ++run) {
     const History& history = *selection_->histories()[run];
     if (run == selection_->run() || history.steps().empty()) continue;
-    const std::int64_t last = history.steps().last;
-    const RouterWindow window =
-        router_window(history, selection_->following() ? last : std::min(selection_->stepOf(history, step()), last));
+    const RouterWindow window = router_window(history, selection_->shownStepOf(history));
     if (window.layers.empty()) continue;
     int silent = 0;
     for (const LayerWindow& layer : window.layers) silent += layer.silent;

@@ -18,7 +18,8 @@ namespace {
 enum { kMean, kChosen, kWorst };
 constexpr std::int64_t kStepsBack = 1000;  // steps back in which an earlier value is searched
 constexpr int kTileGap = 2;
-constexpr double kRoomAboveReference = 1.2;  // the value axis reaches so many times a reference
+const QString kDash = QStringLiteral("\u2013");  // no value
+constexpr double kRoomAboveReference = 1.2;      // the value axis reaches so many times a reference
 
 bool hasCurve(const History& run, Metric metric, int layer) {
   const PyramidBin all = run.series(metric, layer, run.steps(), 1).front();
@@ -35,6 +36,7 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
   if (knows_worst) layers_->addItem("worst layer");
   layers_->setCurrentIndex(knows_worst ? kWorst : kMean);
   addControl(layers_);
+  setProperty("shows_all_runs", true);
 
   tile_row_ = new QWidget(this);
   auto* tiles = plainRow(tile_row_, kTileGap);
@@ -94,6 +96,7 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
 }
 
 void FiguresPanel::setFiguresShown(bool shown) {
+  setProperty("shows_all_runs", shown);
   hideWhenLow(shown ? plot_ : nullptr);
   layers_->setVisible(shown);
   tile_row_->setVisible(shown);
@@ -175,13 +178,12 @@ bool FiguresPanel::showsWorst() const {
   return layers_->currentIndex() == kWorst;
 }
 
-int FiguresPanel::layerOf(int figure) const {
-  const History* history = selection_->history();
+int FiguresPanel::layerIn(const History& run, int figure) const {
   if (layers_->currentIndex() == kChosen) return selection_->layer();
-  if (!showsWorst() || !history || !metric_info(tileMetric(figure)).plot.worst) return kWholeRun;
+  if (!showsWorst() || !metric_info(tileMetric(figure)).plot.worst) return kWholeRun;
   for (const Figure& judged : figures_) {
     const std::optional<Worst> worst = metric_info(judged.front()).plot.worst;
-    const int layer = worst ? worst_layer(*history, judged.front(), selection_->step(), *worst).layer : -1;
+    const int layer = worst ? worst_layer(run, judged.front(), selection_->shownStepOf(run), *worst).layer : -1;
     if (layer >= 0) return layer;
   }
   return kWholeRun;
@@ -225,7 +227,27 @@ QStringList FiguresPanel::placeText(int figure) const {
   QStringList forms{place + separator + steps, at_short + separator + steps};
   const QString newest = "last " + (loads > 0 ? countedText(loads, "load") : QString::number(length));
   const QString shortest = is_of_window ? newest : steps;
-  return forms << at_short + separator + shortest << shortest;
+  forms << at_short + separator + shortest << shortest;
+  const QString text_of_others = textOfOthers(*selection_, [&](const History& run) {
+    const QString value = valueIn(run, figure);
+    return value == kDash ? QString() : value;
+  });
+  if (text_of_others.isEmpty()) return forms;
+  return QStringList{text_of_others + separator + forms.front(), text_of_others + separator + forms.back(),
+                     text_of_others} +
+         forms;
+}
+
+// Adds the curve of each other run, behind those of the active run.
+void FiguresPanel::addOtherRuns(std::vector<LineSeries>& series) const {
+  for (int run = 0; run < std::ssize(selection_->histories()); ++run) {
+    const auto& history = selection_->histories()[run];
+    if (run == selection_->run() || selection_->isNoiseTwin(run) || history->steps().empty()) continue;
+    const int layer = layerIn(*history, shown_);
+    if (hasCurve(*history, tileMetric(shown_), layer))
+      series.push_back(
+          {history, tileMetric(shown_), layer, runLetter(*selection_, run), runColor(*selection_, run), 0});
+  }
 }
 
 void FiguresPanel::refill() {
@@ -239,6 +261,8 @@ void FiguresPanel::refill() {
   double high = info.plot.high;
   std::vector<LineSeries> series;
   std::vector<ReferenceLine> references;
+  addOtherRuns(series);
+  const bool is_alone = series.empty();
   for (auto metric = figure.rbegin(); metric != figure.rend(); ++metric) {  // the first is drawn over the others
     const int color = curveColor(*selection_, to_int(figure.rend() - metric) - 1);
     const MetricInfo& curve = metric_info(*metric);
@@ -246,6 +270,7 @@ void FiguresPanel::refill() {
     QString label = QString::fromUtf8(figure.size() > 1 ? curve.name : curve.short_name);
     if (const QString span = label.section(u'(', 1).section(u')', 0, 0); !span.isEmpty())
       label = span;  // "window" of MaxVio
+    if (!is_alone) label.prepend(runLetter(*selection_, selection_->run()) + QLatin1Char(' '));
     series.push_back({active, *metric, layer, label, color, 0});
     for (const FigureReference& reference : curve.plot.references) {
       const double value = reference.label ? reference.value(active->info()) : NAN;
@@ -256,7 +281,9 @@ void FiguresPanel::refill() {
   }
   QString caption = series.size() > 1 ? QString::fromUtf8(info.short_name) : metricCaption(figure.front());
   if (!is_missing(window_value(*active, figure.front(), layer, selection_->step()))) caption += " of each batch";
-  plot_->setCaption(showsWorst() && layer != kWholeRun ? QString("%1, layer %2").arg(caption).arg(layer) : caption);
+  if (showsWorst() && layer != kWholeRun)
+    caption += is_alone ? QString(", layer %1").arg(layer) : QString(", worst layer");
+  plot_->setCaption(caption);
   plot_->setPercent(metricIsShare(figure.front()));
   plot_->setAtLeastShown(info.plot.low, high);
   plot_->setReferences(std::move(references));
@@ -273,13 +300,14 @@ QString FiguresPanel::status() const {
   return when.isEmpty() ? layersText() : when + QStringLiteral(", ") + layersText();
 }
 
-QString FiguresPanel::valueText(int figure) const {
-  const History* history = selection_->history();
-  if (!history || history->steps().empty()) return QStringLiteral("\u2013");
+QString FiguresPanel::valueIn(const History& run, int figure) const {
+  if (run.steps().empty()) return kDash;
   const Metric metric = tileMetric(figure);
-  float value = window_value(*history, metric, layerOf(figure), selection_->step());
-  if (is_missing(value)) value = history->value_at(metric, layerOf(figure), selection_->step());
-  if (is_missing(value)) return QStringLiteral("\u2013");
+  const int layer = layerIn(run, figure);
+  const std::int64_t step = &run == selection_->history() ? selection_->step() : selection_->shownStepOf(run);
+  float value = window_value(run, metric, layer, step);
+  if (is_missing(value)) value = run.value_at(metric, layer, step);
+  if (is_missing(value)) return kDash;
   if (metric == Metric::score_entropy) return QString("%1 nats").arg(formatValue(value, 3));
   return metricIsShare(metric) ? formatPercent(value) : formatValue(value, 3);
 }

@@ -34,13 +34,19 @@ class FiguresPanel : public Panel {
   void fitTiles();
   void showOneWithData();                // shows a figure with data, unless the user has chosen one
   QString whyNothing(int figure) const;  // why a figure has no values although there are steps; empty: it has
-  int layerOf(int figure) const;         // kWholeRun: mean; the worst layer is that of the first figure
+  // Layer of a figure of a run; kWholeRun: mean. The worst layer is that of the first figure.
+  int layerIn(const History& run, int figure) const;
+  int layerOf(int figure) const { return selection_->history() ? layerIn(*selection_->history(), figure) : kWholeRun; }
   void refill();
   bool showsWorst() const;
   void followWorst();
   std::int64_t olderStep(int figure) const;
   QStringList placeText(int figure) const;  // layer of the shown value, from long to short
-  QString valueText(int figure) const;
+  QString valueText(int figure) const {
+    return selection_->history() ? valueIn(*selection_->history(), figure) : QString();
+  }
+  QString valueIn(const History& run, int figure) const;
+  void addOtherRuns(std::vector<LineSeries>& series) const;
   Metric tileMetric(int figure) const { return figures_[figure].front(); }
   QString layersText() const;
 

@@ -149,21 +149,34 @@ Panel::Answer BalancePanel::answer() const {
   const float window_median = history.value_at(Metric::max_vio_window_p50, kWholeRun, selection_->step());
   const bool of_window = window() || (view() == figures && !is_missing(window_median));
   const Metric metric = of_window ? Metric::max_vio_window : Metric::max_vio;
-  int worst = -1;
-  float largest = kNoValue;
-  for (const int layer : history.info().moe_layers) {
-    const float vio = history.value_at(metric, layer, selection_->step());
-    if (is_missing(vio) || (worst >= 0 && vio <= largest)) continue;
-    worst = layer;
-    largest = vio;
-  }
-  if (worst < 0) return {};
+  const auto worst_of = [metric](const History& run, std::int64_t step) {
+    return worst_layer(run, metric, step, Worst::largest);
+  };
+  const auto text_of = [](const LayerValue& worst) {
+    return worst.layer < 0 ? QString()
+                           : QString("layer %1, MaxVio %2").arg(worst.layer).arg(formatValue(worst.value, 3));
+  };
+  const LayerValue worst = worst_of(history, selection_->step());
+  if (worst.layer < 0) return {};
   const float median = of_window ? window_median : history.value_at(Metric::max_vio_p50, kWholeRun, selection_->step());
   const StepRange steps = window_steps(history, selection_->step(), of_window ? history.info().window : 1);
-  const QString worst_text = QString("layer %1, MaxVio %2").arg(worst).arg(formatValue(double(largest), 3));
+  const QString worst_text = text_of(worst);
+  const QString text_of_others = textOfOthers(
+      *selection_, [&](const History& run) { return text_of(worst_of(run, selection_->shownStepOf(run))); });
+  const QString both = runLetter(*selection_, selection_->run()) + QStringLiteral(": ") + worst_text +
+                       QStringLiteral("; ") + text_of_others;
   const QString range = selection_->windowText(steps);
   const QString first =
       QString("Most uneven %1 %2: %3").arg(of_window ? QString("over") : QString("at"), range, worst_text);
+  if (!text_of_others.isEmpty()) {
+    const QString figures = textOfOthers(*selection_, [&](const History& run) {
+      return formatValue(worst_of(run, selection_->shownStepOf(run)).value, 3);
+    });
+    const QString short_both =
+        QString("MaxVio %1: %2; %3")
+            .arg(runLetter(*selection_, selection_->run()), formatValue(worst.value, 3), figures);
+    return {"How even are the layers?", {both + QStringLiteral(", ") + range, both, short_both}};
+  }
   return {"How even are the layers?",
           {QString("%1; median layer %2").arg(first, formatValue(double(median), 3)), first,
            worst_text + QStringLiteral(", ") + range}};

@@ -12,6 +12,7 @@
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/plots/margin_bars.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -129,7 +130,9 @@ void ExpertLoadPanel::buildMatrix() {
   matrix_ = new MatrixPlot(this);
   matrix_->refill = [this] { refillMatrix(); };
   matrix_->describe = [this](int row, int column) {
-    return readout({loads_.steps.last, std::int64_t{loads_.layers[row].layer}, std::int64_t{expertAt(row, column)}});
+    const int layer = loads_.layers[row].layer, expert = expertAt(row, column);
+    return readout({loads_.steps.last, std::int64_t{layer}, std::int64_t{expert}}) +
+           loadOfOthers(layer, expert, loads_.steps.last);
   };
   matrix_->figure = [this](int row, int column) {
     return FigureTarget{.key = "utilisation",
@@ -360,7 +363,20 @@ QStringList ExpertLoadPanel::describeInStack(int row, std::int64_t step) const {
   const int layer = stack_->layerAt(row), expert = stack_->expertAt(row);
   QStringList lines = expertReadout(*selection_, step, layer, expert);
   if (const QString column = columnText(layer, expert, step); !lines.isEmpty() && !column.isEmpty()) lines << column;
-  return lines;
+  return lines << loadOfOthers(layer, expert, step);
+}
+
+// "B: 1.02 times its fair share" for the expert of the same number; empty: no other run has it.
+QStringList ExpertLoadPanel::loadOfOthers(int layer, int expert, std::int64_t step) const {
+  const QString text_of_others = textOfOthers(*selection_, [&](const History& run) {
+    const std::int64_t paired = selection_->stepOf(run, step);
+    if (expert < 0 || expert >= run.info().n_experts || index_in(run.info().moe_layers, layer) < 0) return QString();
+    const auto row = run.utilisation(layer, {paired, paired}, 1, Summary::mean);
+    return expert < std::ssize(row) && std::isfinite(row[expert])
+               ? QString("%1 \u00d7 fair share").arg(formatValue(row[expert], 3))
+               : QString();
+  });
+  return text_of_others.isEmpty() ? QStringList() : QStringList(text_of_others + QString(" at this step"));
 }
 
 // Returns mean and extreme of the column under the mouse as text; empty if it has no two steps.
@@ -402,6 +418,15 @@ Panel::Answer ExpertLoadPanel::answerOfLayers() const {
     const bool has_ended = last >= 0 && last + kWindowSteps < history.steps().last;
     if (has_ended) head = QString("Mostly even since step %1").arg(formatCount(last + 1));
   }
+  const QString text_of_others = textOfOthers(*selection_, [&](const History& run) {
+    const auto layers = router_window(run, selection_->shownStepOf(run)).layers;
+    const auto uneven_layers = std::ranges::count_if(
+        layers, [](const LayerWindow& layer_window) { return layer_window.max_vio >= kUnevenMaxVio; });
+    return layers.empty() ? QString() : QString("%1 of %2").arg(uneven_layers).arg(layers.size());
+  });
+  if (!text_of_others.isEmpty())
+    head = QString("%1: %2; %3")
+               .arg(runLetter(*selection_, selection_->run()), head.left(1).toLower() + head.mid(1), text_of_others);
   const QString short_who = QString("expert %1 of layer %2: %3 \u00d7 fair share")
                                 .arg(worst.fullest)
                                 .arg(worst.layer)

@@ -45,6 +45,7 @@ class ExpertLoadPanel : public Panel {
   void paintNumbers(QPainter& painter) const;
   void paintMaxVio(QPainter& painter) const;
   QStringList describeInStack(int row, std::int64_t step) const;
+  QStringList loadOfOthers(int layer, int expert, std::int64_t step) const;
   QString columnText(int layer, int expert, std::int64_t step) const;
   ValueTable tableOfLayer() const;
   ValueTable tableOfWindow() const;

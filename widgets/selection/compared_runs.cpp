@@ -107,6 +107,17 @@ QStringList forcedAnswer(const Selection& selection, std::int64_t step) {
   return is_forced ? QStringList{"Balance is forced: no choice of the router"} : QStringList();
 }
 
+QString textOfOthers(const Selection& selection, const std::function<QString(const History&)>& text) {
+  QStringList texts;
+  for (int run = 0; run < std::ssize(selection.histories()); ++run) {
+    const History& history = *selection.histories()[run];
+    if (run == selection.run() || selection.isNoiseTwin(run) || history.steps().empty()) continue;
+    if (const QString of_run = text(history); !of_run.isEmpty())
+      texts << runLetter(selection, run) + QStringLiteral(": ") + of_run;
+  }
+  return texts.join(QStringLiteral("; "));
+}
+
 QString listed(QStringList names) {
   const QString last = names.takeLast();
   return names.isEmpty() ? last : names.join(QStringLiteral(", ")) + QStringLiteral(" and ") + last;

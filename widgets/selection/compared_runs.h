@@ -3,6 +3,7 @@
 
 #include <QObject>
 #include <QString>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -79,6 +80,8 @@ bool comparesForced(const Selection& selection);
 // The answer of panels on choices of the router for a step with forced balance; else empty.
 QStringList forcedAnswer(const Selection& selection, std::int64_t step);
 QString nothingToCompareNotice();
+// A text on each other open run that is no noise twin, after its letter: "B: 0.167; C: 0.2"; empty: none has one.
+QString textOfOthers(const Selection& selection, const std::function<QString(const History&)>& text);
 QString listed(QStringList names);  // "B", "B and C", "B, C and N"
 
 }  // namespace moescope

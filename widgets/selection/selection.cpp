@@ -140,6 +140,11 @@ std::int64_t Selection::stepOf(const History& run, std::int64_t step) const {
   return isByTokens() ? step_by_tokens(*history(), step, run) : step;
 }
 
+std::int64_t Selection::shownStepOf(const History& run) const {
+  const std::int64_t last = run.steps().last;
+  return following_ ? last : std::min(stepOf(run, step_), last);
+}
+
 std::vector<std::int64_t> Selection::edgesOf(const History& run, std::vector<std::int64_t> edges) const {
   if (const double ratio = token_ratio(*history(), run); isByTokens() && ratio != 1)
     for (std::int64_t& edge : edges) edge = static_cast<std::int64_t>(std::floor(edge * ratio));
@@ -178,7 +183,7 @@ const Selection::FrameCache& Selection::frames() const {
 std::shared_ptr<const TelemetryFrame> Selection::frameOf(int place) const {
   if (place == run_) return frame();
   const History& run = *histories_[place];
-  return run.frame_at(following_ ? run.steps().last : stepOf(run, step_));
+  return run.frame_at(shownStepOf(run));
 }
 
 void Selection::setLayer(int layer) {

@@ -53,6 +53,8 @@ class Selection : public QObject {
   // the selection are those of the active run; these give the places of another run.
   bool isByTokens() const;
   std::int64_t stepOf(const History& run, std::int64_t step) const;
+  // Step that is shown of an open run: its newest one while the newest steps are followed, else that at the cursor.
+  std::int64_t shownStepOf(const History& run) const;
   std::vector<std::int64_t> edgesOf(const History& run, std::vector<std::int64_t> edges) const;  // edges of bins
   bool growing() const { return growing_; }  // whether new steps arrive
   void setGrowing(bool growing) {
