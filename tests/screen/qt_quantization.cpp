@@ -5,6 +5,7 @@
 #include <set>
 
 #include "app/workspaces/microscaling_workspace.h"
+#include "tests/support/controls.h"
 #include "tests/support/drawn_texts.h"
 #include "tests/support/screen_test.h"
 #include "tests/support/shown_panel.h"
@@ -100,6 +101,28 @@ class QuantizationTest : public QObject {
     QVERIFY2(answer.contains(name), qPrintable(answer + name));
     Selection none;
     QVERIFY(QuantizationErrorPanel(&none).answerText().isEmpty());
+  }
+
+  // Formats of several runs are side by side; a click on a row makes its run active.
+  void severalRunsHaveARowEach() {
+    SyntheticRun other(SyntheticShape{});
+    other.append(20);
+    Selection selection;
+    selection.setHistories({run_->history(), other.history()});
+    QuantizationErrorPanel panel(&selection);
+    show(&panel, {800, 300});
+    auto* matrix = panel.findChild<MatrixPlot*>();
+    QCOMPARE(matrix->rows(), 2);
+    float lowest = INFINITY;
+    for (const QuantFrame& quant : selection.quantFrame()->quants)
+      if (quant.gemm_class() == GemmClass::experts) lowest = std::min(lowest, quant.sqnr_db);
+    const QString start = QString("What do the formats cost? Lowest SQNR: A %1, B ").arg(formatValue(lowest, 3));
+    QVERIFY2(panel.answerText().startsWith(start), qPrintable(panel.answerText()));
+    QTest::mouseClick(matrix, Qt::LeftButton, {}, matrix->cellRect(1, 0).center().toPoint());
+    QCOMPARE(selection.run(), 1);
+    choose(&panel, "Rows", "by layer");
+    show(&panel, {801, 300});
+    QCOMPARE(matrix->rows(), to_int(selection.history()->info().moe_layers.size()));
   }
 
   // The line above the panels names the operand that loses the largest share to zero, whichever is selected, and its

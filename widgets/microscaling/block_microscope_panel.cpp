@@ -132,6 +132,7 @@ void BlockMicroscopePanel::makeOptions() {
 }
 
 void BlockMicroscopePanel::makeBody() {
+  showAnswers();
   bar_ = new CaptureBar(this);
   bar_->hide();
   bars_ = new BlockBars(this);
@@ -368,6 +369,32 @@ QString BlockMicroscopePanel::figures() const {
   QString text = sums.err2 == 0 ? QString("exact") : QString("SQNR %1 dB").arg(formatValue(sums.sqnr_db(), 3));
   text += QString(", %1 of %2 flushed to zero").arg(sums.underflow).arg(sums.elements);
   return sums.clipped == 0 ? text : text + QString(", %1 clipped").arg(sums.clipped);
+}
+
+// "MXFP8 E4M3 29.6 dB; MXFP4 E2M1 17.6 dB, 6 to zero; NVFP4 19.9 dB": the same values in the formats of a comparison.
+Panel::Answer BlockMicroscopePanel::answer() const {
+  const bool is_example = origin_.place.isEmpty();
+  const std::vector<float> values =
+      is_example ? exampleIn(mx_format(ElementFormat::e4m3), state_.values) : state_.values;
+  const float amax = is_example ? exampleAmax() : tensor_amax_;
+  QStringList formats, brief;
+  for (int i = 0; i < format_->count(); ++i) {
+    const OperandFormat format = blockFormatAt(i);
+    const bool is_compared = format.element == ElementFormat::e4m3 || format.element == ElementFormat::e2m1;
+    if (format.scheme == QuantScheme::fp8 || !is_compared) continue;
+    QuantSums sums;
+    const std::size_t size = block_size(format);
+    for (std::size_t first = 0; first < values.size(); first += size)
+      sums.add(
+          block_anatomy(format, std::span(values).subspan(first, std::min(size, values.size() - first)), 0, amax).sums);
+    if (sums.elements == 0 || sums.all_nan()) continue;
+    const QString db = sums.err2 == 0 ? QString("exact") : formatValue(sums.sqnr_db(), 3) + QStringLiteral(" dB");
+    brief << format_->itemText(i) + QLatin1Char(' ') + db;
+    formats << brief.back() + (sums.underflow > 0 ? QString(", %1 to zero").arg(sums.underflow) : QString());
+  }
+  if (brief.isEmpty()) return {};
+  return {QString("What do the formats cost these %1 values?").arg(values.size()),
+          {formats.join(QStringLiteral("; ")), brief.join(QStringLiteral("; "))}};
 }
 
 ValueTable BlockMicroscopePanel::table() const {

@@ -58,6 +58,7 @@ class BlockMicroscopePanel : public Panel {
  protected:
   std::optional<Provenance> kind() const override;
   QString status() const override;
+  Answer answer() const override;
   void changeEvent(QEvent* event) override;
   bool eventFilter(QObject* watched, QEvent* event) override;
 

@@ -150,6 +150,8 @@ void BlockScalesPanel::setLosses(const BlockLosses& losses) {
 LegendScale BlockScalesPanel::legend() const {
   LegendScale legend;
   if (hasLosses()) legend.swatches = {{QColor(colors(palette()).strong_bar), "1/8 or more lost"}};
+  if (bars_->marked() >= 0)
+    legend.swatches.push_back({QColor(colors(palette()).ink), "block below", LegendScale::Swatch::pointer});
   return legend;
 }
 

@@ -32,6 +32,7 @@ class Histogram : public PlotFrame {
   void setCategoryTicks(std::vector<Tick> ticks);  // Tick::value is the category; only the plot beside it has labels
   void setShareCaption(const QString& caption) { share_caption_ = caption; }
   // Sets the parts of the bars that are painted strong, and the category with a pointer; -1: none.
+  int marked() const { return marked_; }  // category with the pointer; -1: none
   void setStrong(std::vector<double> shares, int marked) {
     strong_ = std::move(shares);
     marked_ = marked;

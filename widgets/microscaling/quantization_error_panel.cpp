@@ -19,6 +19,7 @@ namespace {
 constexpr int kNameGap = 2;           // pixels between the names of two operands
 constexpr double kGroupGap = 4;       // pixels between the columns of two weights
 constexpr double kFullMark = 0.5;     // share flushed to zero from which its mark has its strongest colour
+constexpr int kRoomForFrame = 640;    // width from which the legend has the frame of the chosen operand
 constexpr double kSmallLabel = 0.85;  // font scale of labels that are wider than their columns
 
 const QuantFrame* firstOf(const TelemetryFrame& frame, GemmClass gemm_class) {
@@ -82,20 +83,30 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
     view_->setExtraMargins({0, groupHeight() - view_->fontMetrics().height() - kSpace4, 0, 0});
   });
   const auto follow = [this] {  // most steps have no new statistics
-    if (!frame_ || frame_ != selection_->quantFrame()) view_->markDirty();
+    if (!frame_ || isByRun() || frame_ != selection_->quantFrame()) view_->markDirty();
   };
   connect(selection_, &Selection::dataChanged, view_, follow);
   connect(selection_, &Selection::timeChanged, view_, follow);
   connect(selection_, &Selection::focusChanged, view_, [this] {
-    if (selection_->tensor().gemm_class() != gemm_class_) return view_->markDirty();
+    if (isByRun() || selection_->tensor().gemm_class() != gemm_class_) return view_->markDirty();
     markCurrent();
     view_->update();
   });
-  connect(view_, &MatrixPlot::cellChosen, this,
-          [this](int row, int column) { selection_->setTensor(placeAt(row, column)); });
+  connect(view_, &MatrixPlot::cellChosen, this, [this](int row, int column) {
+    const OperandPlace place = placeAt(row, column);
+    if (isByRun()) selection_->setRun(runs_[row].run);
+    selection_->setTensor(place);
+  });
   connect(view_, &MatrixPlot::cellOpened, this, [this](int row, int column) {
     if (quantAt(row, column)) emit operandOpened(placeAt(row, column), frame_->step);
   });
+  rows_choice_ =
+      makeChoice({"by run", "by layer"}, "Rows",
+                 "A row for each run, with the layer of the lowest SQNR in each cell, or the layers of one run");
+  connect(rows_choice_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
+  keepState("rows", rows_choice_);
+  rows_choice_->hide();
+  addControl(rows_choice_);
   addControl(new GemmClassCombo(selection_, this));
   showAnswers([this] { return legend(); });
   addBody(view_);
@@ -103,10 +114,13 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
 
 LegendScale QuantizationErrorPanel::legend() const {
   LegendScale legend = sqnrLegend(isDark(palette()));
-  const QuantFrame* worst = summary().most_underflow;
-  if (worst && worst->underflow >= kToldShare)
-    legend.swatches = {{markColor(kToldShare), QString("%1 %").arg(100 * kToldShare)},
-                       {markColor(kFullMark), QString("\u2265 %1 % to zero").arg(100 * kFullMark)}};
+  if (width() >= withType(kRoomForFrame, fontMetrics()))
+    legend.swatches = {{QColor(colors(palette()).ink), "chosen", LegendScale::Swatch::frame}};
+  const auto is_marked = [](const QuantFrame* cell) { return cell && cell->underflow >= kToldShare; };
+  if (std::ranges::any_of(cells_, is_marked))
+    legend.swatches.insert(legend.swatches.end(),
+                           {{markColor(kToldShare), QString("%1 %").arg(100 * kToldShare)},
+                            {markColor(kFullMark), QString("\u2265 %1 % to zero").arg(100 * kFullMark)}});
   return legend;
 }
 
@@ -123,12 +137,13 @@ QString QuantizationErrorPanel::status() const {
   const auto frame = selection_->quantFrame();
   const GemmClass gemm_class = selection_->tensor().gemm_class();
   if (!frame || !firstOf(*frame, gemm_class)) return {};
+  if (isByRun()) return timeStatus(frame->step, true);
   return QString("%1, %2").arg(timeStatus(frame->step, true), formatsOf(*frame, gemm_class));
 }
 
-// Returns the summary of the selected class in the newest statistics.
-QuantizationErrorPanel::Summary QuantizationErrorPanel::summary() const {
-  Summary summary{.frame = selection_->quantFrame()};
+// Returns the summary of the selected class in these statistics.
+QuantizationErrorPanel::Summary QuantizationErrorPanel::summaryOf(std::shared_ptr<const TelemetryFrame> frame) const {
+  Summary summary{.frame = std::move(frame)};
   std::vector<double> all;
   const auto larger = [](const QuantFrame* largest, const QuantFrame& quant, float QuantFrame::*share) {
     const bool more = quant.*share > 0 && (!largest || quant.*share > largest->*share);
@@ -154,7 +169,36 @@ QString QuantizationErrorPanel::nameOf(const QuantFrame& quant, bool brief) {
   return layerName(quant.layer) + ", " + (brief ? weight + ' ' + operand : tensorName(quant));
 }
 
+// "Lowest SQNR: A 55.3, B 31.2, D 15.8 dB; D flushes 57 % to zero in layer 2, w1 dY".
+Panel::Answer QuantizationErrorPanel::answerOnRuns() const {
+  QStringList lowest, rounded;
+  Summary worst;
+  QString worst_run;
+  for (const RunRow& row : runs_) {
+    const Summary of_run = summaryOf(row.frame);
+    if (!of_run.worst) continue;
+    const QString letter = runLetter(*selection_, row.run);
+    lowest << letter + QLatin1Char(' ') + formatValue(of_run.worst->sqnr_db, 3);
+    rounded << letter + QLatin1Char(' ') + wholeDb(of_run.worst->sqnr_db);
+    if (!of_run.most_underflow || of_run.most_underflow->underflow < kToldShare ||
+        (worst.most_underflow && worst.most_underflow->underflow >= of_run.most_underflow->underflow))
+      continue;
+    worst = of_run;
+    worst_run = letter;
+  }
+  if (lowest.isEmpty()) return {};
+  const QString all = QString("Lowest SQNR: %1 dB").arg(lowest.join(QStringLiteral(", ")));
+  QStringList forms{all};
+  if (const QuantFrame* flushed = worst.most_underflow) {
+    const QString more = all + QString("; %1: %2 to zero").arg(worst_run, formatPercent(flushed->underflow));
+    forms = {more + QString(" in %1").arg(nameOf(*flushed, true)), more, all};
+  }
+  return {.question = "What do the formats cost?",
+          .answers = forms << QString("Lowest: %1 dB").arg(rounded.join(QStringLiteral(", ")))};
+}
+
 Panel::Answer QuantizationErrorPanel::answer() const {
+  if (isByRun()) return answerOnRuns();
   const Summary all = summary();
   if (!all.worst) return {};
   const bool several = selection_->histories().size() > 1;
@@ -196,21 +240,49 @@ void QuantizationErrorPanel::refill() {
     return view_->setNotice(noQuantizationNotice(history->info(), frame_.get(), gemm_class_));
   view_->setNotice({});
 
+  findRuns();
+  rows_choice_->setVisible(runs_.size() > 1);
   indexCells();
-  const int rows = to_int(layers_.size()), columns = to_int(tensors_.size());
+  const int columns = to_int(tensors_.size()), rows = to_int(cells_.size()) / columns;
   std::vector<std::uint8_t> codes;
   for (const QuantFrame* quant : cells_) codes.push_back(quant ? scaleCode(sqnrPosition(quant->sqnr_db)) : kNoDataCode);
   view_->setCells(rows, columns, std::move(codes));
   std::vector<Tick> row_ticks;
-  for (int row = 0; row < rows; ++row) row_ticks.push_back({static_cast<double>(row), layerName(layers_[row])});
+  const QStringList names = runNames();
+  for (int row = 0; row < rows; ++row)
+    row_ticks.push_back({static_cast<double>(row), isByRun() ? names[row] : layerName(layers_[row])});
   view_->setRowAxis(std::move(row_ticks), {});
   view_->setLegend(sqnrLegend(isDark(palette())));
   markCurrent();
 }
 
+// Finds the runs whose formats can be side by side.
+void QuantizationErrorPanel::findRuns() {
+  runs_.clear();
+  const auto& histories = selection_->histories();
+  for (int run = 0; run < std::ssize(histories) && histories.size() > 1; ++run) {
+    const History& history = *histories[run];
+    auto frame = selection_->isNoiseTwin(run) ? nullptr : history.quant_frame_at(selection_->shownStepOf(history));
+    if (frame && firstOf(*frame, gemm_class_)) runs_.push_back({run, std::move(frame)});
+  }
+}
+
+// Names of the rows; letters if the names would take much of the width.
+QStringList QuantizationErrorPanel::runNames() const {
+  QStringList names, letters;
+  int widest = 0;
+  for (const RunRow& row : runs_) {
+    names << runLabel(*selection_, row.run);
+    letters << runLetter(*selection_, row.run);
+    widest = std::max(widest, view_->fontMetrics().horizontalAdvance(names.back()));
+  }
+  return 5 * widest > view_->width() ? letters : names;
+}
+
 OperandPlace QuantizationErrorPanel::placeAt(int row, int column) const {
+  if (const QuantFrame* quant = quantAt(row, column)) return *quant;
   OperandPlace place = tensors_[column];
-  place.layer = layers_[row];
+  place.layer = isByRun() ? selection_->layer() : layers_[row];
   return place;
 }
 
@@ -222,20 +294,32 @@ const QuantFrame* QuantizationErrorPanel::quantAt(int row, int column) const {
 void QuantizationErrorPanel::indexCells() {
   layers_ = layersOf(*frame_, gemm_class_);
   tensors_ = operandsOf(*frame_, gemm_class_);
-  cells_.assign(layers_.size() * tensors_.size(), nullptr);
-  for (const QuantFrame& quant : frame_->quants) {
-    if (quant.gemm_class() != gemm_class_) continue;
-    const std::size_t row = std::ranges::lower_bound(layers_, quant.layer) - layers_.begin();
-    const OperandPlace& place = quant;
-    const auto column = std::ranges::lower_bound(tensors_, place, comesBefore) - tensors_.begin();
-    cells_[row * tensors_.size() + column] = &quant;
-  }
+  if (isByRun())  // run A may not quantize operands that others do
+    for (const RunRow& row : runs_)
+      if (auto operands = operandsOf(*row.frame, gemm_class_); operands.size() > tensors_.size())
+        tensors_ = std::move(operands);
+  cells_.assign((isByRun() ? runs_.size() : layers_.size()) * tensors_.size(), nullptr);
+  const auto add = [this](const QuantFrame& quant, std::size_t row) {
+    OperandPlace place = quant;
+    place.layer = 0;
+    const auto column = std::ranges::lower_bound(tensors_, place, comesBefore);
+    if (column == tensors_.end() || *column != place) return;
+    const QuantFrame*& cell = cells_[row * tensors_.size() + (column - tensors_.begin())];
+    if (!cell || quant.sqnr_db < cell->sqnr_db) cell = &quant;
+  };
+  for (std::size_t row = 0; isByRun() && row < runs_.size(); ++row)
+    for (const QuantFrame& quant : runs_[row].frame->quants)
+      if (quant.gemm_class() == gemm_class_) add(quant, row);
+  for (const QuantFrame& quant : frame_->quants)
+    if (!isByRun() && quant.gemm_class() == gemm_class_)
+      add(quant, std::ranges::lower_bound(layers_, quant.layer) - layers_.begin());
 }
 
 void QuantizationErrorPanel::markCurrent() {
   OperandPlace current = selection_->tensor();
-  const int row = index_in(layers_, std::exchange(current.layer, 0));
-  view_->setCurrent(row, index_in(tensors_, current));
+  int row = index_in(layers_, std::exchange(current.layer, 0));
+  if (isByRun()) row = to_int(std::ranges::find(runs_, selection_->run(), &RunRow::run) - runs_.begin());
+  view_->setCurrent(row < view_->rows() ? row : -1, index_in(tensors_, current));
 }
 
 bool QuantizationErrorPanel::holds(const QString& text, int lines) const {
@@ -347,6 +431,10 @@ void QuantizationErrorPanel::paintOperands(QPainter& painter) const {
 QStringList QuantizationErrorPanel::describe(int row, int column) const {
   const QuantFrame* quant = quantAt(row, column);
   if (!quant) return {};
+  if (isByRun())
+    return {runLabel(*selection_, runs_[row].run) + QStringLiteral(", ") + formatLabel(quant->format),
+            QString("lowest SQNR of the layers: %1 dB, %2").arg(formatValue(quant->sqnr_db, 3), placeName(*quant)),
+            QString("flushed to zero: %1").arg(formatPercent(quant->underflow))};
   return QStringList{QString("%1, %2").arg(placeName(placeAt(row, column)), formatLabel(quant->format))} +
          readout(operandKeys(frame_->step, *quant)).mid(1);
 }
@@ -354,14 +442,18 @@ QStringList QuantizationErrorPanel::describe(int row, int column) const {
 ValueTable QuantizationErrorPanel::table() const {
   ValueTable table({"step", "layer", "class", "weight", "operand", "direction", "format", "SQNR [dB]:3",
                     "relative error:3", "cosine:6", "underflow [share]", "clipped [share]", "clipped blocks [share]",
-                    "amax:3", "crest factor:3"});
-  const auto frame = selection_->quantFrame();
-  for (const QuantFrame& quant : frame ? frame->quants : std::vector<QuantFrame>{}) {
-    std::vector<TableValue> row = operandKeys(frame->step, quant);
-    for (const float figure : {quant.sqnr_db, quant.relative_l2, quant.cosine, quant.underflow, quant.clipped,
-                               quant.clipped_blocks, quant.amax, quant.crest})
-      row.push_back(unless_nan(figure));
-    table.add_row(row);
+                    "amax:3", "crest factor:3", "run"});
+  std::vector<RunRow> shown = runs_;
+  if (!isByRun()) shown = {{selection_->run(), selection_->quantFrame()}};
+  for (const auto& [run, frame] : shown) {
+    for (const QuantFrame& quant : frame ? frame->quants : std::vector<QuantFrame>{}) {
+      std::vector<TableValue> row = operandKeys(frame->step, quant);
+      for (const float figure : {quant.sqnr_db, quant.relative_l2, quant.cosine, quant.underflow, quant.clipped,
+                                 quant.clipped_blocks, quant.amax, quant.crest})
+        row.push_back(unless_nan(figure));
+      row.emplace_back(runLetter(*selection_, run).toStdString());
+      table.add_row(row);
+    }
   }
   return table;
 }

@@ -1,6 +1,9 @@
 // Quantization error of every operand of one class of GEMMs: layer x (weight, direction, operand), with the SQNR as
-// number and colour, and a mark where many values become zero. A click on a cell opens the tensor.
+// number and colour, and a mark where many values become zero. Several runs have a row each instead, with the layer of
+// the lowest SQNR in each cell, so that their formats are side by side. A click on a cell opens the tensor.
 #pragma once
+
+#include <QComboBox>
 
 #include "widgets/panel/panel.h"
 #include "widgets/plots/matrix_plot.h"
@@ -32,7 +35,12 @@ class QuantizationErrorPanel : public Panel {
     double median_db = 0;
     const QuantFrame *worst = nullptr, *most_underflow = nullptr, *most_clipped = nullptr;  // nullptr: none
   };
-  Summary summary() const;
+  Summary summary() const { return summaryOf(selection_->quantFrame()); }
+  Summary summaryOf(std::shared_ptr<const TelemetryFrame> frame) const;
+  bool isByRun() const { return runs_.size() > 1 && rows_choice_->currentIndex() == 0; }
+  void findRuns();
+  Answer answerOnRuns() const;
+  QStringList runNames() const;
   LegendScale legend() const;
   QColor markColor(double share) const;
   static QString nameOf(const QuantFrame& quant, bool brief);
@@ -55,11 +63,17 @@ class QuantizationErrorPanel : public Panel {
   QStringList describe(int row, int column) const;
 
   MatrixPlot* view_;
+  QComboBox* rows_choice_;
+  struct RunRow {
+    int run;
+    std::shared_ptr<const TelemetryFrame> frame;
+  };
+  std::vector<RunRow> runs_;  // runs, other than noise twins, that quantize operands of the class
   std::shared_ptr<const TelemetryFrame> frame_;
   GemmClass gemm_class_ = GemmClass::experts;
-  std::vector<int> layers_;               // layers of the rows
+  std::vector<int> layers_;               // layers of the rows, unless they are runs
   std::vector<OperandPlace> tensors_;     // tensors of the columns, with layer 0
-  std::vector<const QuantFrame*> cells_;  // rows x columns, in frame_; nullptr: not quantized
+  std::vector<const QuantFrame*> cells_;  // rows x columns, in frame_ or runs_; nullptr: not quantized
 };
 
 }  // namespace moescope

@@ -134,8 +134,19 @@ int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& sca
   };
   for (const LegendScale::Swatch& swatch : scale.swatches) {
     const QRect place(x, area.center().y() - box / 2, box, box);
-    painter.fillRect(place, swatch.color);
-    if (swatch.struck) painter.fillRect(place, QBrush(colors(palette).zero_load_hatch, Qt::BDiagPattern));
+    if (swatch.kind == LegendScale::Swatch::pointer) {
+      painter.setBrush(swatch.color);
+      painter.setPen(Qt::NoPen);
+      painter.drawConvexPolygon(QPolygon({place.topLeft(), place.bottomLeft(), {place.right(), place.center().y()}}));
+      painter.setBrush(Qt::NoBrush);
+    } else if (swatch.kind == LegendScale::Swatch::frame) {
+      painter.setPen(swatch.color);
+      painter.drawRect(place.adjusted(0, 0, -1, -1));
+    } else {
+      painter.fillRect(place, swatch.color);
+      if (swatch.kind == LegendScale::Swatch::struck)
+        painter.fillRect(place, QBrush(colors(palette).zero_load_hatch, Qt::BDiagPattern));
+    }
     x += box + gap;
     text(swatch.label, mutedText(palette));
     x += kSpace12 - gap;
@@ -162,7 +173,7 @@ LegendScale utilisationLegend(bool dark, int limit) {
           .high = QStringLiteral("\u2265 %1").arg(limit),
           .caption = QStringLiteral("\u00d7 fair share"),
           .first_code = 2,
-          .swatches = {{QColor(lut[kZeroLoadCode]), QStringLiteral("0"), true}}};
+          .swatches = {{QColor(lut[kZeroLoadCode]), QStringLiteral("0"), LegendScale::Swatch::struck}}};
 }
 
 }  // namespace moescope

@@ -76,7 +76,7 @@ struct LegendScale {
   struct Swatch {
     QColor color;
     QString label;
-    bool struck = false;
+    enum Kind { filled, struck, pointer, frame } kind = filled;
   };
   Lut lut{};
   QString low, high;

@@ -5,6 +5,7 @@
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
@@ -57,7 +58,7 @@ void BlockBars::chooseRange() {
 }
 
 void BlockBars::setCurrent(int element) {
-  current_ = element;
+  if ((std::exchange(current_, element) < 0) != (element < 0)) markDirty();  // the key names the chosen element
   update();
 }
 
@@ -142,26 +143,14 @@ bool BlockBars::isLow() const {
   return height() < withType(kLowBars);
 }
 
-// Paints the key at the right of the caption: a hollow and a filled square.
+// Paints the key at the right of the caption.
 void BlockBars::paintKey(QPainter& painter) const {
-  const QFontMetrics metrics(painter.font());
-  const QRect row = freeInCaptionRow();
-  const QString original = "original", decoded = QString("decoded");
-  const int box = metrics.ascent() - 2, gap = kSpace4;
-  const int wide = metrics.horizontalAdvance(original + decoded) + 2 * (box + gap) + kSpace12;
-  if (wide > row.width()) return;
-  int x = row.right() - wide;
-  for (const bool filled : {false, true}) {
-    const QRect square(x, row.center().y() - box / 2, box, box);
-    painter.fillRect(square, filled ? seriesColor(color_, dark()) : palette().base().color());
-    painter.setPen(filled ? seriesColor(color_, dark()) : palette().text().color());
-    painter.drawRect(square.adjusted(0, 0, -1, -1));
-    x += box + gap;
-    painter.setPen(mutedText(palette()));
-    const QString& text = filled ? decoded : original;
-    painter.drawText(QRect(x, row.top(), metrics.horizontalAdvance(text) + 1, row.height()), Qt::AlignVCenter, text);
-    x += metrics.horizontalAdvance(text) + kSpace12;
-  }
+  using Swatch = LegendScale::Swatch;
+  const Colors& c = colors(palette());
+  LegendScale key;
+  key.swatches = {{QColor(c.ink), "original", Swatch::frame}, {seriesColor(color_, dark()), "decoded"}};
+  if (current_ >= 0) key.swatches.push_back({QColor(c.accent_soft), "chosen"});
+  paintFlatLegend(painter, freeInCaptionRow(), key, palette());
 }
 
 void BlockBars::paintData(QPainter& painter) {
