@@ -85,7 +85,7 @@ std::vector<Named> panels(Selection* s) {
   button(all.back().widget.get(), "all layers")->click();
   all.push_back(made<SpecialisationPanel>(s, "Specialisation"));
   all.push_back(made<CoactivationPanel>(s, "Co-activation"));
-  all.push_back(made<SpecialisationPanel>(s, "Byte affinity", "Figure", "lift by byte"));
+  all.push_back(made<SpecialisationPanel>(s, "Byte affinity", "Figure", "use by byte"));
   for (const auto& [view, name] : {std::pair{"over steps", "Stability over steps"},
                                    {"by layer", "Stability by layer"},
                                    {"at the step", "Stability at the step"}}) {

@@ -385,7 +385,7 @@ class AnswersTest : public QObject {
       Selection selection;
       selection.setHistories({run.history()});
       Answering<SpecialisationPanel> panel(&selection);
-      choose(&panel, "Figure", "lift by byte");
+      choose(&panel, "Figure", "use by byte");
       const QString sentence = panel.answers().value(0);
       const auto* view = panel.findChild<ByteAffinityView*>();
       QCOMPARE(view->answers().value(0), sentence);

@@ -313,7 +313,7 @@ class RouterPanelsTest : public QObject {
     for (const PlotFrame* plot : card.findChildren<PlotFrame*>())
       QVERIFY2(plot->notice().isEmpty(), qPrintable(plot->accessibleName()));
     QCOMPARE(card.findChild<QSpinBox*>()->value(), 7);
-    QVERIFY(card.findChild<BandBars*>()->accessibleDescription().contains(QStringLiteral("lift")));
+    QVERIFY(card.findChild<BandBars*>()->accessibleDescription().contains(QStringLiteral("its share")));
     QVERIFY(card.findChild<TokenContexts*>()->accessibleDescription().contains(QLatin1Char('[')));
 
     QSignalSpy kill(&card, &ExpertPanel::killRequested), pin(&card, &ExpertPanel::pinRequested);

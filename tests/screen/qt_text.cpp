@@ -407,7 +407,7 @@ class TextTest : public QObject {
   void bytesOfTheChosenExpertAreListed() {
     Selection selection;
     SpecialisationPanel panel(&selection);
-    choose(&panel, "Figure", "lift by byte");
+    choose(&panel, "Figure", "use by byte");
     show(selection, panel, madeRun());
     auto* kinds = control<MatrixPlot>(&panel, "Kinds of bytes by expert");
     QCOMPARE(kinds->columns(), 4);
@@ -493,7 +493,7 @@ class TextTest : public QObject {
     CoactivationPanel pairs(&selections[1]);
     answered(pairs, selections[1], "0 and 1: 3.0 \u00d7 as often as by chance");
     SpecialisationPanel bytes(&selections[2]);
-    choose(&bytes, "Figure", "lift by byte");
+    choose(&bytes, "Figure", "use by byte");
     answered(bytes, selections[2], "Expert 3 gets 4.0 \u00d7 its share of brackets");
     // Four of the ten bytes have the remainder 2 when divided by 4.
     TokensAndSamplePanel tokens(&selections[3], TokensAndSamplePanel::Shows::probe_and_data);

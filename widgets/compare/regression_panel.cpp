@@ -31,8 +31,8 @@ QString alignedText(float value) {
                                                      : formatValue(value, 2);
 }
 
-// Which side of the band a figure is on.
-QString sideText(const GateFigure& figure, const GateExit& exit) {
+// Whether the figure outside the band is worse, better, or neither.
+QString resultText(const GateFigure& figure, const GateExit& exit) {
   if (exit.not_finite_step) return "worse";
   if (!figure.worst) return "differs";
   return exit.is_worse ? "worse" : "better";
@@ -48,7 +48,7 @@ RegressionPanel::RegressionPanel(Selection* selection, const JudgedRuns* runs, Q
     : Panel(selection, "Regression", Provenance::measured_here, parent), runs_(runs) {
   showAnswers();
   addMap();
-  figures_ = new FigureTable({"Figure", "side", "since\nstep", "value", "other runs", "z"}, this);
+  figures_ = new FigureTable({"Figure", "result", "since\nstep", "value", "other runs", "z"}, this);
   figures_->setAccessibleName("Figures that left the noise band");
   connect(figures_, &FigureTable::cellClicked, this, &RegressionPanel::showFigure);
   settings_ = new FittedLabel(this);
@@ -238,8 +238,8 @@ void RegressionPanel::show(GateReport report) {
     const GateExit& exit = report_.exits[order_[row]];
     const QString tip = printedText(exit_text(report_, exit));
     figures_->setName(row, figureName(exit), tip, row == 0);
-    const QString side = sideText(report_.series[exit.series].figure, exit);
-    figures_->setFigure(row, 1, {side, side.left(1)}, tip, side == "worse");
+    const QString result = resultText(report_.series[exit.series].figure, exit);
+    figures_->setFigure(row, 1, {result, result.left(1)}, tip, result == "worse");
     figures_->setFigure(row, 2, {formatCount(exit.apart_since)}, tip);
     figures_->setFigure(row, 3, {alignedText(exit.value)}, tip);
     figures_->setFigure(row, 4, {alignedText(exit.good)}, tip);
@@ -277,10 +277,10 @@ QStringList RegressionPanel::placeForms() const {
   const QString step = QString(" since step %1").arg(formatCount(exit.apart_since)),
                 figures = countedText(better, "figure");
   if (is_led_by_better) {
-    const QString side = QString(": %1 better, none worse").arg(figures),
-                  undirected = QString("; %1 without a better side").arg(std::ssize(report_.exits) - better);
-    return {side + ", the first" + step + ": " + figureName(exit) + undirected,
-            side + ", the first" + step + undirected, side};
+    const QString head = QString(": %1 better, none worse").arg(figures),
+                  neither = QString("; %1 neither better nor worse").arg(std::ssize(report_.exits) - better);
+    return {head + ", the first" + step + ": " + figureName(exit) + neither, head + ", the first" + step + neither,
+            head};
   }
   const QString place = step + QStringLiteral(": ") + figureName(exit);
   if (report_.verdict == GateVerdict::better || better == 0) return {place};

@@ -431,7 +431,7 @@ void ExpertPanel::refillDomains() {
                     {{domain.share, rows.empty() ? BandBars::kStrong : BandBars::kPlain}},
                     kNoValue,
                     kNoValue,
-                    QString("%1\tlift %2").arg(formatPercent(domain.share), formatValue(domain.lift, 2))});
+                    QString("%1\t%2 \u00d7 its share").arg(formatPercent(domain.share), formatValue(domain.lift, 2))});
   }
   domains_->setCaption("most preferred domains, share of its slots");
   domains_->setRows(std::move(rows));

@@ -47,7 +47,7 @@ QStringList ByteStrip::readoutAt(QPoint position) const {
   if (!plotRect().contains(position)) return {};
   const std::size_t index = (position.x() - plotRect().left()) / boxSize().width();
   if (index >= bytes_.size()) return bytes_.empty() ? QStringList{title_} : QStringList{};
-  return {QString("%1, lift %2")
+  return {QString("%1, %2 \u00d7 the expert's share of all tokens")
               .arg(byteName(static_cast<std::uint8_t>(bytes_[index].kind)), formatValue(bytes_[index].lift, 3)),
           QString("%1 of the expert's tokens").arg(formatPercent(bytes_[index].share))};
 }
@@ -126,7 +126,7 @@ void ByteAffinityView::paintNumbers(QPainter& painter) const {
 QStringList ByteAffinityView::describe(int row, int column) const {
   const SpecialisationFrame* specialisation = specialisationOf(frame_.get(), selection_->layer());
   if (!specialisation) return {};
-  QStringList lines{QString("%1 in expert %2: lift %3")
+  QStringList lines{QString("%1 in expert %2: %3 \u00d7 its share of all tokens")
                         .arg(QString::fromLatin1(byte_class_name(static_cast<ByteClass>(row))))
                         .arg(column)
                         .arg(formatValue(lift_[row * view_->columns() + column], 3))};
@@ -134,7 +134,7 @@ QStringList ByteAffinityView::describe(int row, int column) const {
   const auto bytes = bytes_of_expert(*specialisation, column);
   for (std::size_t i = 0; i < std::min<std::size_t>(10, bytes.size()); ++i)
     favourites += byteGlyph(static_cast<std::uint8_t>(bytes[i].kind)) + QLatin1Char(' ');
-  lines << QString("its bytes by lift: %1").arg(favourites);
+  lines << QString("its bytes, most preferred first: %1").arg(favourites);
   return lines;
 }
 
