@@ -67,6 +67,27 @@ class VerdictsTest : public QObject {
     QCOMPARE(w.window.selection()->run(), 4);
   }
 
+  // All cells of a row, and the line above, are those of the step of the cursor.
+  void aRowIsOfTheStepOfTheCursor() {
+    CompareWindow w;
+    w.addFormat("mxfp4");
+    w.addTwin(noise_twin(w.window.session()->config()));
+    w.trainTo(90);
+    QVERIFY(w.window.workspaces()->bringUp("compare"));
+    const auto& h = w.window.selection()->histories();
+    const PairedRun twins[] = {{.run = h[2], .same_start = false}};
+    w.window.selection()->setStep(60);
+    const Conclusion earlier = conclude(h[0], {h[1]}, twins, {.last_step = 60});
+    QTRY_COMPARE(w.row(1).gap, earlier.gap);
+    QCOMPARE(earlier.steps.last, 60);
+    QCOMPARE(*w.row(1).word, verdict_word(earlier));
+    QCOMPARE(w.row(1).figures[VerdictRow::kFlushed].text, formatPercent(format_costs(*h[1], 60).flushed));
+    QVERIFY2(w.strip()->settlementText().contains("step 60"), qPrintable(w.strip()->settlementText()));
+    w.window.selection()->setFollowing(true);
+    QTRY_VERIFY(w.row(1).gap != earlier.gap);
+    QVERIFY(!w.strip()->settlementText().contains("step 60"));
+  }
+
   // A perturbed run in FP32 stays close to run A for hundreds of steps, while a run in MXFP4 drifts immediately.
   void noIntervalIsShownBeforeTheTwinsHaveDriftedApart() {
     CompareWindow w;

@@ -27,6 +27,10 @@ QString gapText(const Conclusion& conclusion) {
 JudgedRuns::JudgedRuns(Selection* selection, const ComparedRuns* runs, QObject* parent)
     : QObject(parent), selection_(selection), runs_(runs) {
   connect(runs_, &ComparedRuns::changed, this, &JudgedRuns::changed);
+  connect(selection_, &Selection::timeChanged, this, [this] {
+    if (const std::int64_t last_step = lastStep(); std::exchange(shown_last_step_, last_step) != last_step)
+      emit changed();
+  });
 }
 
 QString JudgedRuns::update() {
@@ -37,7 +41,8 @@ QString JudgedRuns::update() {
   if (selection_->range().empty()) return noDataYetNotice(*selection_);
   if (const History* lossless = runWithoutLoss(histories))
     return notInLogNotice(lossless->info(), metricName(Metric::ce_loss));
-  const Judging judging = runs_->judging(*selection_);
+  Judging judging = runs_->judging(*selection_);
+  judging.last_step = lastStep();
   const auto other_runs = runs_->otherRuns(*selection_, baseline_), twins = runs_->twins(*selection_);
   training_.set(histories.front(), other_runs, twins, judging);
   validation_.set(histories.front(), other_runs, twins, judging);
@@ -54,11 +59,22 @@ void JudgedRuns::setBaseline(int place) {
   if (!selection_->isNoiseTwin(place) && std::exchange(baseline_, place) != place) emit changed();
 }
 
+std::int64_t JudgedRuns::lastStep() const {
+  if (selection_->following() || selection_->histories().empty() || onTheSameTexts(*selection_)) return INT64_MAX;
+  return selection_->stepOf(*selection_->histories()[baseline_], selection_->step());
+}
+
 // A run whose loss is NaN or infinite is judged by its training loss, which shows this first.
+bool JudgedRuns::isByTraining(int place) const {
+  return judgedLoss(place) == Metric::ce_loss || training_.conclusion(pairOf(place)).verdict == Verdict::lost;
+}
+
 const Conclusion& JudgedRuns::conclusion(int place) const {
-  const Conclusion& training = training_.conclusion(pairOf(place));
-  const bool by_training = judgedLoss(place) == Metric::ce_loss || training.verdict == Verdict::lost;
-  return by_training ? training : validation_.conclusion(pairOf(place));
+  return (isByTraining(place) ? training_ : validation_).conclusion(pairOf(place));
+}
+
+const std::vector<PastVerdict>& JudgedRuns::past(int place) {
+  return (isByTraining(place) ? training_ : validation_).past(pairOf(place));
 }
 
 std::vector<int> JudgedRuns::candidates() const {

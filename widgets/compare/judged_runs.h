@@ -32,6 +32,10 @@ class JudgedRuns : public QObject {
   QString update();
   const GapTrack& track(int place) const { return training_.track(pairOf(place)); }  // gaps of the training loss
   const Conclusion& conclusion(int place) const;
+  const std::vector<PastVerdict>& past(int place);  // verdicts of the run in the course of the training
+  // Step of the cursor, in steps of the baseline: all verdicts are those of this step. INT64_MAX: the newest steps are
+  // followed, or the steps are batches of text.
+  std::int64_t lastStep() const;
   std::vector<int> candidates() const;  // places of the runs that are judged
 
   int baseline() const { return baseline_; }  // place of the run that the others are compared with
@@ -75,6 +79,7 @@ class JudgedRuns : public QObject {
   // next update().
   int judged() const { return std::min(training_.runs(), to_int(selection_->histories().size()) - 1); }
   Metric judgedLoss(int place) const;
+  bool isByTraining(int place) const;  // judged by the training loss
   // Index of the run in ComparedRuns::otherRuns(), counted from 1.
   int pairOf(int place) const { return place == 0 ? baseline_ : place; }
 
@@ -84,7 +89,7 @@ class JudgedRuns : public QObject {
   Loss loss_ = Loss::deciding;
   bool room_ = false, live_ = false, can_force_ = false;
   int baseline_ = 0;
-  std::int64_t goal_ = 0;
+  std::int64_t goal_ = 0, shown_last_step_ = INT64_MAX;
   float seconds_per_step_ = kNoValue;
 };
 

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <utility>
 
+#include "widgets/compare/verdict_table.h"
 #include "widgets/look/fitted_text.h"
+#include "widgets/look/sign.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 
@@ -16,6 +18,8 @@ constexpr std::int64_t kLastingSteps = 5;  // steps on one side of the band unti
 // Share of the raw gaps that may be outside the axis at either end, so that spikes of the first steps do not determine
 // it.
 constexpr double kSparedShare = 0.02;
+constexpr double kIntervalAlpha = 0.16;  // of the shade of an interval
+constexpr int kVerdictSign = 12;         // size of the sign of a verdict on a curve
 
 QString signedGap(double value) {
   if (!std::isfinite(value)) return QStringLiteral("–");
@@ -80,6 +84,8 @@ void GapPlot::chooseValueRange() {
   for (const GapSeries& curve : series_) {
     for (const float value : curve.values) take(value);
     take(curve.mean);
+    take(curve.mean + curve.half_width);
+    take(curve.mean - curve.half_width);
     std::vector<float> raw;
     for (const PyramidBin& bin : curve.raw)
       if (bin.finite > 0) raw.insert(raw.end(), {bin.min, bin.max});
@@ -148,13 +154,16 @@ void GapPlot::paintGround(QPainter& painter) const {
 
 void GapPlot::paintData(QPainter& painter) {
   painter.setClipRect(plotRect().adjusted(0, -1, 1, 1));
-  for (const GapSeries& curve : series_) paintCurve(painter, curve);
   paintMeans(painter);
+  for (const GapSeries& curve : series_) paintCurve(painter, curve);
+  for (const GapSeries& curve : series_) paintVerdicts(painter, curve);
   const StepRange judged{std::max(ground_.judged.first, range().first), std::min(ground_.judged.last, range().last)};
   if (!judged.empty())
-    paintNote(painter, judged,
-              {QString("compared: %1 (dotted: mean gap)").arg(selection_->rangeText(ground_.judged)),
-               QString("dotted: mean gap"), QString("compared")});
+    paintNote(
+        painter, judged,
+        {QString("compared: %1 (dotted: mean gap, shaded: its 95 % interval)")
+             .arg(selection_->rangeText(ground_.judged)),
+         QString("compared (dotted: mean gap, shaded: 95 %)"), QString("mean gap, shaded: 95 %"), QString("compared")});
   const StepRange other{std::max(ground_.other_text_from, range().first), range().last};
   if (ground_.other_text_from < 0 || other.empty()) return;
   painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
@@ -219,14 +228,43 @@ void GapPlot::paintCurve(QPainter& painter, const GapSeries& curve) const {
   drawCurve(painter, points, true);
 }
 
+// Paints the mean gap of each run over the judged steps, and its interval.
 void GapPlot::paintMeans(QPainter& painter) const {
   if (ground_.judged.empty()) return;
   const double first_x = xOf(ground_.judged.first), last_x = xOf(ground_.judged.last);
   for (const GapSeries& run : series_) {
     if (!std::isfinite(run.mean)) continue;
-    painter.setPen(QPen(seriesColor(run.color, dark()), 1, Qt::DotLine));
+    QColor color = seriesColor(run.color, dark());
+    painter.setPen(QPen(color, 1, Qt::DotLine));
     const double y = valueAxis().toPixel(run.mean);
     painter.drawLine(QPointF(first_x, y), QPointF(last_x, y));
+    if (!std::isfinite(run.half_width)) continue;
+    color.setAlphaF(kIntervalAlpha);
+    const double top = valueAxis().toPixel(run.mean + run.half_width);
+    painter.fillRect(QRectF(first_x, top, last_x - first_x, 2 * (y - top)), color);
+  }
+}
+
+// Paints the sign of a verdict on the curve at the step from which on it was given, and of the one that replaced it.
+void GapPlot::paintVerdicts(QPainter& painter, const GapSeries& curve) const {
+  const double size = withType(kVerdictSign);
+  for (std::size_t i = 0; i < curve.past.size(); ++i) {
+    const StepRange steps = curve.past[i].steps;
+    const bool was_given = i > 0 && curve.past[i - 1].word <= VerdictWord::better;
+    if (!(curve.past[i].word <= VerdictWord::better || was_given) || steps.first < range().first ||
+        steps.first > range().last)
+      continue;
+    const float value = newestAt(curve.values, steps.first);
+    if (!std::isfinite(value)) continue;
+    const QPointF centre(xOf(steps.first), valueAxis().toPixel(value));
+    painter.save();
+    painter.setRenderHint(QPainter::Antialiasing);
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(QColor(colors(palette()).surface));
+    painter.drawEllipse(centre, size / 2 + 1, size / 2 + 1);
+    painter.restore();
+    paintSign(painter, QRectF(centre.x() - size / 2, centre.y() - size / 2, size, size), signOf(curve.past[i].word),
+              dark());
   }
 }
 
@@ -301,13 +339,18 @@ QStringList GapPlot::readoutAt(QPoint position) const {
     if (drawn_ != Gaps::each_step) line += QString(", smoothed");
     if (!curve.raw.empty() && curve.raw[binAt(step)].finite > 0)
       line += QString(", at this step %1").arg(signedGap(curve.raw[binAt(step)].mean()));
+    for (const PastVerdict& verdict : curve.past)
+      if (step >= verdict.steps.first && step <= verdict.steps.last)
+        line += QString(", verdict: ") + QString(to_text(verdict.word)).toLower();
     lines << line;
   }
   if (step < ground_.judged.first || step > ground_.judged.last) return lines;
   lines << QString("one of the judged steps");
   for (const GapSeries& run : series_)
     if (std::isfinite(run.mean))
-      lines << QString("%1: mean of the judged steps %2").arg(run.letter, signedGap(run.mean));
+      lines << QString("%1: mean of the judged steps %2").arg(run.letter, signedGap(run.mean)) +
+                   (std::isfinite(run.half_width) ? QString(" ± ") + QString::number(run.half_width, 'f', 4)
+                                                  : QString());
   return lines;
 }
 
@@ -348,8 +391,13 @@ void LossGapPanel::refill() {
   std::vector<GapSeries> series;
   for (int run = 0; run < std::ssize(selection_->histories()); ++run)
     if (run != judged_->baseline())
-      series.push_back({&judged_->track(run), letterOf(run), runName(*selection_, run), runColor(*selection_, run),
-                        judged_->conclusion(run).gap});
+      series.push_back({.track = &judged_->track(run),
+                        .letter = letterOf(run),
+                        .name = runName(*selection_, run),
+                        .color = runColor(*selection_, run),
+                        .mean = judged_->conclusion(run).gap,
+                        .half_width = selection_->isNoiseTwin(run) ? kNoValue : judged_->conclusion(run).half_width,
+                        .past = selection_->isNoiseTwin(run) ? std::vector<PastVerdict>() : judged_->past(run)});
   const auto gaps = shown_->currentIndex() == 1 ? GapPlot::Gaps::both : GapPlot::Gaps::smoothed;
   plot_->setSeries(std::move(series), ground(), onTheSameTexts(*selection_) ? GapPlot::Gaps::each_step : gaps);
 }
@@ -379,8 +427,9 @@ QStringList LossGapPanel::sideTexts(int place) const {
   const GapTrack& track = judged_->track(place);
   const float band = judged_->matters();
   const QString letter = runLetter(*selection_, place);
-  const auto first_step = track.out_since(band);
-  if (!first_step || track.count({*first_step, INT64_MAX - 1}) < kLastingSteps)
+  const std::int64_t last_step = std::min(judged_->lastStep(), INT64_MAX - 1);
+  const auto first_step = track.out_since(band, last_step);
+  if (!first_step || track.count({*first_step, last_step}) < kLastingSteps)
     return QStringList(2, letter + " is outside the band");
   const std::size_t first = track.place(*first_step);
   const auto side_at = [&](std::size_t i) { return track.smooth()[i] > 0 ? QString("above") : QString("below"); };
@@ -420,15 +469,18 @@ Panel::Answer LossGapPanel::answer() const {
   if (onTheSameTexts(*selection_)) return answerOnTexts();
   const float band = judged_->matters();
   if (!plot_->notice().isEmpty() || is_missing(band)) return {};
-  QStringList outside, inside, sentences, undecided, short_undecided;
+  QStringList outside, inside, sentences, undecided, short_undecided, gaps;
   for (const int place : judged_->candidates()) {
     const QString letter = runLetter(*selection_, place);
-    const VerdictWord word = verdict_word(judged_->conclusion(place));
-    const float gap = judged_->conclusion(place).gap;
+    const Conclusion& c = judged_->conclusion(place);
+    const VerdictWord word = verdict_word(c);
+    const float gap = c.gap;
+    if (std::isfinite(c.half_width)) gaps << letter + QLatin1Char(' ') + gapText(c);
     if (const QStringList texts = otherTexts(place); !texts.isEmpty()) {
       undecided << texts.front();
       short_undecided << texts.back();
-    } else if (is_missing(gap) ? !judged_->track(place).out_since(band) : std::abs(gap) <= band) {
+    } else if (is_missing(gap) ? !judged_->track(place).out_since(band, std::min(judged_->lastStep(), INT64_MAX - 1))
+                               : std::abs(gap) <= band) {
       inside << letter;
     } else if (word == VerdictWord::worse || word == VerdictWord::better) {
       outside << letter;
@@ -445,8 +497,12 @@ Panel::Answer LossGapPanel::answer() const {
   if (!outside.isEmpty()) stays << listed(outside) + (outside.size() == 1 ? " is" : " are") + " outside the band";
   const QString against = judged_->baseline() == 0 ? QString() : QString("Against %1: ").arg(judged_->baselineLetter());
   QStringList forms;
-  for (const QStringList& parts : {sentences + undecided + within, stays + short_undecided + within,
-                                   stays + short_undecided, stays.isEmpty() ? within : stays})
+  const QStringList intervals =
+      gaps.isEmpty() ? gaps : QStringList{QString("Mean gap ") + gaps.join(QStringLiteral(", "))};
+  for (const QStringList& parts :
+       {intervals + sentences + undecided + within, intervals + stays + short_undecided + within,
+        sentences + undecided + within, stays + short_undecided + within, stays + short_undecided,
+        stays.isEmpty() ? within : stays})
     if (!parts.isEmpty()) forms << against + parts.join(QStringLiteral("; "));
   return {{}, forms};
 }

@@ -16,7 +16,8 @@ struct GapSeries {
   const GapTrack* track;
   QString letter, name;
   int color = 0;
-  float mean = kNoValue;          // of the judged steps; kNoValue: not known
+  float mean = kNoValue, half_width = kNoValue;  // of the judged steps; kNoValue: not known
+  std::vector<PastVerdict> past{};
   std::vector<PyramidBin> raw{};  // gaps behind the curve; empty: none
   std::vector<float> values{};    // gaps of the curve
 };
@@ -62,6 +63,7 @@ class GapPlot : public TimeAxisPlot {
   void paintGround(QPainter& painter) const;
   void paintCurve(QPainter& painter, const GapSeries& curve) const;
   void paintMeans(QPainter& painter) const;
+  void paintVerdicts(QPainter& painter, const GapSeries& curve) const;
   void paintEnds(QPainter& painter) const;
   void paintNote(QPainter& painter, StepRange steps, const QStringList& forms) const;
   int endOf(const GapSeries& curve) const;

@@ -47,12 +47,14 @@ QColor colorOf(const VerdictRow& row, bool dark) {
 
 }  // namespace
 
-Sign signOf(const Conclusion& conclusion) {
-  const VerdictWord word = verdict_word(conclusion);
-  if (conclusion.may_change) return Sign::unsure;
+Sign signOf(VerdictWord word) {
   if (word == VerdictWord::good_enough || word == VerdictWord::better) return Sign::good;
   if (word == VerdictWord::not_judged) return Sign::open;
   return word == VerdictWord::worse ? Sign::bad : Sign::unsure;
+}
+
+Sign signOf(const Conclusion& conclusion) {
+  return conclusion.may_change ? Sign::unsure : signOf(verdict_word(conclusion));
 }
 
 void paintChip(QPainter& painter, const QRect& place, const QString& letter, const QColor& color) {
@@ -137,14 +139,14 @@ int VerdictTable::nameWidth(bool notes) const {
   return widest;
 }
 
-int VerdictTable::verdictWidth(bool short_reasons) const {
+int VerdictTable::verdictWidth(qsizetype form) const {
   int widest = 0;
   for (const VerdictRow& row : rows_) {
     const int mark = row.word ? withType(kMarkSize) + kSpace8 : 0;
     widest = std::max(widest, mark + widthOf(typeFont(Type::body, true), row.verdict));
     if (!row.reasons.isEmpty())
-      widest = std::max(
-          widest, mark + widthOf(typeFont(Type::caption), short_reasons ? row.reasons.back() : row.reasons.front()));
+      widest = std::max(widest,
+                        mark + widthOf(typeFont(Type::caption), row.reasons[std::min(form, row.reasons.size() - 1)]));
   }
   return widest;
 }
@@ -183,17 +185,19 @@ VerdictTable::Layout VerdictTable::layOut() const {
     for (const int column : at.columns) width += columnWidth(column) + kSpace16;
     return width;
   };
-  bool short_reasons = false;
+  qsizetype form = 0, last_form = 0;
+  for (const VerdictRow& row : rows_) last_form = std::max(last_form, row.reasons.size() - 1);
   const auto left_for_plot = [&] {
-    return width() - at.name - nameWidth(at.notes) - kSpace24 - verdictWidth(short_reasons) - kSpace16 - figures() -
-           kEdge;
+    return width() - at.name - nameWidth(at.notes) - kSpace24 - verdictWidth(form) - kSpace16 - figures() - kEdge;
   };
   at.notes = at.two_lines;
-  short_reasons = left_for_plot() < withType(kPlotBesideNotes);
+  const auto shorten = [&](int room) {
+    for (form = 0; form < last_form && left_for_plot() < withType(room);) ++form;
+  };
+  shorten(kPlotBesideNotes);
   if (left_for_plot() < withType(kPlotBesideNotes)) {
     at.notes = false;
-    short_reasons = false;  // for the next line, which asks for the room beside the long ones
-    short_reasons = left_for_plot() < withType(kMinPlot);
+    shorten(kMinPlot);
   }
   if (left_for_plot() < withType(kMinPlot)) {
     at.name -= at.chip - kEdge;
@@ -205,8 +209,8 @@ VerdictTable::Layout VerdictTable::layOut() const {
   const int parts = to_int(at.columns.size()) + 2, more = std::max(0, spare - 2 * withType(kUsualPlot)) / parts;
   at.mark = at.name + nameWidth(at.notes) + kSpace24 + more;
   at.word = at.mark + withType(kMarkSize) + kSpace8;
-  at.reasons = verdictWidth(short_reasons) - withType(kMarkSize) - kSpace8;
-  at.plot = at.mark + verdictWidth(short_reasons) + kSpace16 + more;
+  at.reasons = verdictWidth(form) - withType(kMarkSize) - kSpace8;
+  at.plot = at.mark + verdictWidth(form) + kSpace16 + more;
   int right = width() - kEdge;
   for (auto column = at.columns.rbegin(); column != at.columns.rend(); ++column) {
     at.right[*column] = right;

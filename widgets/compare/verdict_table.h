@@ -37,6 +37,7 @@ struct VerdictRow {
   QStringList spoken() const;  // the whole row for screen readers, a line for each part
 };
 
+Sign signOf(VerdictWord word);
 Sign signOf(const Conclusion& conclusion);  // unsure while the verdict may change
 void paintChip(QPainter& painter, const QRect& place, const QString& letter, const QColor& color);
 
@@ -83,7 +84,7 @@ class VerdictTable : public PlotFrame {
   };
   Layout layOut() const;
   int nameWidth(bool notes) const;
-  int verdictWidth(bool short_reasons) const;
+  int verdictWidth(qsizetype form) const;  // `form` of the reasons, from 0 for the longest
   int columnWidth(int column) const;
   bool hasColumn(int column) const;
   int rowAt(int y) const;  // -1: none

@@ -138,7 +138,7 @@ void VerdictsPanel::refill() {
   const bool is_alone = selection_->histories().size() == 1 && !selection_->range().empty();
   table_->setNotice(is_alone ? QString() : notice);
   if (!table_->notice().isEmpty()) return;
-  window_ = last_common_steps(selection_->histories(), kWindow);
+  window_ = last_common_steps(selection_->histories(), kWindow, judged_->lastStep());
   sqnr_ = operand_sqnr(selection_->histories(), window_.last);
   showLoss();
   table_->setRows(rows(), judged_->matters(), shareText(runs_->share()));
@@ -160,7 +160,7 @@ std::vector<VerdictRow> VerdictsPanel::rows() const {
   VerdictRow* worst = nullptr;
   double largest = kMaxFlushedShare;
   for (int place = 0; place < to_int(rows.size()); ++place) {
-    const float flushed = format_costs(*selection_->histories()[place], selection_->step()).flushed;
+    const float flushed = costsOf(place).flushed;
     if (!(flushed > largest)) continue;
     largest = flushed;
     worst = &rows[place];
@@ -203,6 +203,9 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
     row.sign = signOf(c);
     row.verdict = QString::fromStdString(verdict_name(c));
     for (const std::string& reason : verdict_reasons(c)) row.reasons << QString::fromStdString(reason);
+    if (const std::string before = withdrawn_text(judged_->past(place), c); !before.empty())
+      row.reasons = {row.reasons.value(0) + QStringLiteral("; ") + QString::fromStdString(before),
+                     QString::fromStdString(before)};
   }
   const int places = placesFor(judged_->matters());
   gap.text = std::isfinite(c.gap) ? signedFixed(c.gap, places) : dash();
@@ -217,9 +220,15 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
                   .arg(QLatin1String(loss_words(c.loss)), formatCount(c.steps.first), formatCount(c.steps.last));
 }
 
+// The newest measurements of a run up to the step of the cursor.
+FormatCosts VerdictsPanel::costsOf(int place) const {
+  const History& history = *selection_->histories()[place];
+  return format_costs(history, selection_->shownStepOf(history));
+}
+
 void VerdictsPanel::addCosts(VerdictRow& row, int place) const {
   const History& history = *selection_->histories()[place];
-  const FormatCosts costs = format_costs(history, selection_->step());
+  const FormatCosts costs = costsOf(place);
   const OperandSqnr& sqnr = sqnr_[place];
   const QString worst = std::isinf(sqnr.worst_db) ? QString("exact") : QString::number(sqnr.worst_db, 'f', 1);
   row.figures[VerdictRow::kSqnr] = {
@@ -303,7 +312,7 @@ QString VerdictsPanel::status() const {
     return QString("%1 %2 to %3")
                .arg(onTheSameTexts(*selection_) ? QString("batches") : QString("steps"), formatCount(steps.first),
                     formatCount(steps.last)) +
-           model;
+           (judged_->lastStep() == INT64_MAX ? QString() : QString(", at the cursor")) + model;
   }
   return {};
 }
@@ -345,7 +354,7 @@ ValueTable VerdictsPanel::tableOfRuns() const {
     const VerdictRow& row = table_->rows()[place];
     const History& history = *selection_->histories()[place];
     const Conclusion c = row.baseline ? Conclusion{} : judged_->conclusion(place);
-    const FormatCosts costs = format_costs(history, selection_->step());
+    const FormatCosts costs = costsOf(place);
     const RunFigures figures = run_figures(history, window_);
     const OperandSqnr& sqnr = sqnr_[place];
     const bool is_forced = history.settings_at_start()->holds(&RouterConfig::force_balance);

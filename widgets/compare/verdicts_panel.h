@@ -39,6 +39,7 @@ class VerdictsPanel : public Panel {
   void refill();
   std::vector<VerdictRow> rows() const;
   VerdictRow row(int place) const;
+  FormatCosts costsOf(int place) const;
   void addCosts(VerdictRow& row, int place) const;
   void addGap(VerdictRow& row, int place) const;
   QString note(int place) const;

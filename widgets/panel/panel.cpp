@@ -593,7 +593,7 @@ QString Panel::timeStatus(std::int64_t shown_step, bool arrays) const {
   const History* history = selection_->history();
   if (!history || history->steps().empty()) return {};
   QString text = QString("%1 %2").arg(selection_->stepWord(), formatCount(shown_step));
-  if (!selection_->following()) text += QString(", held");
+  if (!selection_->following()) text += QString(", at the cursor");
   if (arrays && history->kept_every() > 1) text += QString(", drawing 1 of %1 steps").arg(history->kept_every());
   return text;
 }

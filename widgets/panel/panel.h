@@ -86,7 +86,7 @@ class Panel : public QWidget {
   QString cardOf(Explanation figure) const;  // names the run if several are open
   // The kind of the shown numbers; for panels of a run it depends on the run. nullopt if there are no numbers yet.
   virtual std::optional<Provenance> kind() const;
-  // One line for the header, read while painting: "step 1,234, held", "1 of 4 steps kept".
+  // One line for the header, read while painting: "step 1,234, at the cursor", "1 of 4 steps kept".
   virtual QString status() const { return {}; }
   void contextMenuEvent(QContextMenuEvent* event) override;  // opens the explain card of the position
   void focusInEvent(QFocusEvent* event) override;
@@ -135,7 +135,8 @@ class Panel : public QWidget {
   void setPictureLegend(std::function<LegendScale()> legend) { picture_legend_ = std::move(legend); }
   void giveFocusTo(QWidget* part);  // gives the panel's focus to this part; Tab reaches it after the header
   void hideWhenLow(QWidget* body) { folds_ = body; }  // hides this part if the panel is too low to read it
-  // The text "step 1,234", with ", held" if the cursor is not on the newest step, and the number of kept array frames.
+  // The text "step 1,234", with ", at the cursor" if the cursor is not on the newest step, and the number of kept array
+  // frames.
   QString timeStatus(std::int64_t shown_step, bool arrays) const;
 
   Selection* selection_;

@@ -63,9 +63,9 @@ std::optional<FigureOfPieces> figure_of_texts(const History& history, Metric met
   return known.empty() ? std::nullopt : std::optional(figure_of_pieces(known));
 }
 
-StepRange last_common_steps(std::span<const HistoryPtr> histories, std::int64_t n) {
+StepRange last_common_steps(std::span<const HistoryPtr> histories, std::int64_t n, std::int64_t last_step) {
   if (histories.empty()) return {};
-  StepRange common = histories.front()->steps();
+  StepRange common{histories.front()->steps().first, std::min(histories.front()->steps().last, last_step)};
   for (const HistoryPtr& history : histories) {
     const StepRange steps = history->steps();
     common = {std::max(common.first, steps.first), std::min(common.last, steps.last)};
@@ -140,6 +140,8 @@ void RunGaps::set(const HistoryPtr& a, const std::vector<PairedRun>& other_runs,
   };
   const bool same_runs = taken_over(runs_, other_runs), same_twins = taken_over(twins_, twins);
   if (!same_runs || !same_twins || judging != judging_) conclusions_.clear();
+  if (!same_runs || !same_twins || judging.matters != judging_.matters || judging.candidates != judging_.candidates)
+    traces_.clear();
   judging_ = judging;
   update();
 }
@@ -151,6 +153,12 @@ void RunGaps::update() {
   if (!news) return;
   conclusions_.clear();
   for (const PairedTrack& run : runs_) conclusions_.push_back(conclude(run, twins_, judging_));
+}
+
+const std::vector<PastVerdict>& RunGaps::past(int place) {
+  traces_.resize(runs_.size());
+  traces_[place - 1].update(runs_[place - 1], twins_, judging_);
+  return traces_[place - 1].past();
 }
 
 }  // namespace moescope

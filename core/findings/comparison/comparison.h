@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/findings/comparison/verdict.h"
+#include "core/findings/comparison/verdict_trace.h"
 #include "core/frame/figure_of_pieces.h"
 #include "core/recording/history/history.h"
 
@@ -43,8 +43,8 @@ RunFigures run_figures(const History& history, StepRange window);
 // Returns the mean of the finite values of all steps, with its interval, if each step is another text; nullopt if there
 // is none.
 std::optional<FigureOfPieces> figure_of_texts(const History& history, Metric metric, int layer);
-// Returns the range of the last `n` steps that all runs have (shorter if they have fewer).
-StepRange last_common_steps(std::span<const HistoryPtr> histories, std::int64_t n);
+// Returns the range of the last `n` steps up to `last_step` that all runs have (shorter if they have fewer).
+StepRange last_common_steps(std::span<const HistoryPtr> histories, std::int64_t n, std::int64_t last_step = INT64_MAX);
 
 // Errors by a run's number formats at a step, or at the newest earlier step with a measurement; kNoValue: not measured.
 struct FormatCosts {
@@ -81,12 +81,15 @@ class RunGaps {
   // Results of the run at `place`, counted from 1.
   const GapTrack& track(int place) const { return runs_[place - 1].track; }
   const Conclusion& conclusion(int place) const { return conclusions_[place - 1]; }
+  // Verdicts that the run had in the course of the training, judged when they are asked for.
+  const std::vector<PastVerdict>& past(int place);
 
  private:
   Metric loss_;
   std::vector<PairedTrack> runs_, twins_;
   Judging judging_;
   std::vector<Conclusion> conclusions_;
+  std::vector<VerdictTrace> traces_;
 };
 
 // Returns how many runs of the same kind (candidates or noise twins) precede `place`. Places beyond `twins` are

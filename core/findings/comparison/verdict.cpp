@@ -224,8 +224,8 @@ std::int64_t validation_every(const History& history) {
 
 // Returns the steps until each batch of the judged steps has a loss, if losses follow each other at the interval of the
 // settings or, where the settings have none, at the mean interval of the present losses.
-std::int64_t lacking_losses(const GapTrack& run) {
-  const std::int64_t steps_taken = run.count(), set = validation_every(*run.a());
+std::int64_t lacking_losses(const GapTrack& run, std::int64_t steps_taken) {
+  const std::int64_t set = validation_every(*run.a());
   if (set > 0) return std::max<std::int64_t>(1, least_steps(set) - steps_taken);
   const PyramidBin all = run.raw().slice(0, steps_taken);
   if (all.finite == 0) return 0;
@@ -279,7 +279,7 @@ void judge(const PairedTrack& run, std::span<const PairedTrack> twins, const Jud
   c.forced_balance = holds(a, &RouterConfig::force_balance) && holds(run.track.b(), &RouterConfig::force_balance);
   c.candidates = judging.candidates;
   if (!measure(run.track, same_start, fitting, c)) {
-    c.missing_steps = lacking_losses(run.track);
+    c.missing_steps = lacking_losses(run.track, run.track.count({run.track.steps().first, c.steps.last}));
     return;
   }
   c.matters = static_cast<float>(judging.matters) * a->series(c.loss, kWholeRun, c.steps, 1)[0].mean();
@@ -308,10 +308,9 @@ void hold(const PairedTrack& run, std::span<const PairedTrack> twins, const Judg
     if (is_missing(earlier.half_width)) return;
     if (earlier.verdict == c.verdict) continue;
     c.held_from = std::min(last + stride, all.last);
-    if (!judging.goes_on || c.other_text_from >= 0) return;
-    c.held_back = std::exchange(c.verdict, Verdict::unclear);
     const double until = static_cast<double>(run.track.count({all.first, c.held_from})) / (1 - kHeldShare);
     c.missing_steps = std::max<std::int64_t>(1, std::llround(until) - run.track.count(all));
+    if (judging.goes_on && c.other_text_from < 0) c.held_back = std::exchange(c.verdict, Verdict::unclear);
     return;
   }
 }
@@ -357,22 +356,27 @@ const char* loss_words(Metric loss) {
   return loss == Metric::val_loss ? "validation loss" : "training loss";
 }
 
-Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twins, const Judging& judging) {
+Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twins, const Judging& of_all) {
   const GapTrack& run = paired.track;
+  Judging judging = of_all;
   Conclusion c;
   c.loss = run.metric();
   c.steps = run.steps();
+  if (judging.last_step < c.steps.last) {
+    judging.goes_on = true;
+    c.steps.last = judging.last_step;
+  }
   c.name = run.b()->info().name;
   c.name_of_a = run.a()->info().name;
-  c.common_steps = run.count();
-  if (const auto lost = run.lost()) {
+  c.common_steps = run.count(c.steps);
+  if (const auto lost = run.lost(); lost && *lost <= c.steps.last) {
     c.verdict = Verdict::lost;
     c.steps.first = *lost;
     c.lost_is_a = !std::isfinite(run.a()->value_at(run.metric(), kWholeRun, *lost));
   } else if (on_the_same_texts(*run.a(), *run.b())) {
     c.is_on_texts = true;
     judge_texts(run, judging, c);
-  } else if (run.count() >= kMinSteps && run.identical()) {
+  } else if (c.common_steps >= kMinSteps && run.identical()) {
     c.verdict = Verdict::identical;
     c.gap = c.half_width = 0;
   } else if (keep_same_text(run, c); run.count(c.steps) >= kMinSteps) {

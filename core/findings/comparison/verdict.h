@@ -129,8 +129,8 @@ struct Conclusion {
   float growth = kNoValue;
   // Further steps needed for a verdict. too_short: until there are enough losses; no_twin: until a twin has kMinSteps
   // steps beside the run; twins_near: until the twins' drift is kMinDrift at its present growth, or as many steps
-  // again if there is no drift to extrapolate; unclear: until `held_back` has held long enough. 0: more steps do not
-  // help.
+  // again if there is no drift to extrapolate; unclear, or a verdict that has not held: until it has held long enough.
+  // 0: more steps do not help.
   std::int64_t missing_steps = 0;
 };
 
@@ -146,6 +146,8 @@ struct Judging {
   double matters = kRelevantGap;  // share of run A's loss
   int candidates = 1;             // number of runs beside run A and its noise twins
   bool goes_on = false;           // more steps will come: a verdict must have held for kHeldShare of the steps
+  // Steps of run A after this one are left out: the verdict is that of the training at this step, which goes on.
+  std::int64_t last_step = INT64_MAX;
   bool operator==(const Judging&) const = default;
 };
 

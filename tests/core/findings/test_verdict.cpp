@@ -1,10 +1,12 @@
 // Verdicts on made-up losses whose noise is known.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <random>
 
+#include "core/findings/comparison/verdict_trace.h"
 #include "core/findings/comparison/verdict_words.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "tests/support/made_up_losses.h"
@@ -513,6 +515,49 @@ TEST(Verdict, IsGivenOnceItHasHeldWhileTheRunsGoOn) {
   EXPECT_EQ(verdict_name(last), "Worse");
   EXPECT_NE(verdict_sentence(last).find("B against A: worse: "), std::string::npos) << verdict_sentence(last);
   EXPECT_EQ(verdict_name(held), "Not settled");
+}
+
+// A gap that closes: its verdict is withdrawn. The verdict of an earlier step is that of a training up to this step.
+TEST(Verdict, WithdrawnLeavesATrace) {
+  const auto run = [](const char* name, std::size_t steps, unsigned seed) {
+    const auto gap = [deviation = noise(seed, 0.001), is_b = name == std::string("B")](std::size_t step) {
+      return deviation(step) + (is_b && step < 300 ? 0.02 : 0);
+    };
+    return made_up(name, steps, gap);
+  };
+  constexpr std::size_t kSteps = 900;
+  const auto a = run("A", kSteps, 1), b = run("B", kSteps, 3), n = run("N", kSteps, 2);
+  const auto at = [&](std::size_t steps) {
+    return conclude(a, {b}, std::vector<PairedRun>{{n}}, {.last_step = static_cast<std::int64_t>(steps) - 1});
+  };
+  for (const std::size_t steps : {40u, 90u, 300u, 420u, 700u}) {
+    const PairedRun twins[] = {{run("N", steps, 2)}};
+    const Conclusion shorter = conclude(run("A", steps, 1), {run("B", steps, 3)}, twins, {.goes_on = true});
+    EXPECT_EQ(verdict_sentence(at(steps)), verdict_sentence(shorter)) << steps << " steps";
+    EXPECT_EQ(at(steps).missing_steps, shorter.missing_steps) << steps << " steps";
+  }
+  const PairedTrack track = paired_track(a, {b}, Metric::ce_loss);
+  std::vector<PairedTrack> tracks{track, paired_track(a, {n}, Metric::ce_loss)};
+  for (PairedTrack& paired : tracks) paired.track.update();
+  VerdictTrace trace;
+  trace.update(tracks[0], std::span(tracks).subspan(1), {});
+  ASSERT_FALSE(trace.past().empty());
+  for (std::size_t i = 0; i < trace.past().size(); ++i) {
+    const PastVerdict& verdict = trace.past()[i];
+    for (const std::int64_t step : {verdict.steps.first, verdict.steps.last}) {
+      if (step == static_cast<std::int64_t>(kSteps) - 1) continue;
+      EXPECT_EQ(verdict_word(at(static_cast<std::size_t>(step) + 1)), verdict.word) << "at step " << step;
+    }
+    if (i == 0) continue;
+    EXPECT_EQ(trace.past()[i - 1].steps.last + 1, verdict.steps.first);
+  }
+  const auto worse = std::ranges::find(trace.past(), VerdictWord::worse, &PastVerdict::word);
+  ASSERT_NE(worse, trace.past().end());
+  const Conclusion last = at(kSteps);
+  EXPECT_EQ(verdict_word(last), VerdictWord::good_enough);
+  EXPECT_TRUE(withdrawn_text(trace.past(), last).starts_with("worse until step "))
+      << withdrawn_text(trace.past(), last);
+  EXPECT_EQ(withdrawn_text(trace.past(), at(static_cast<std::size_t>(worse->steps.first) + 1)), "");
 }
 
 TEST(Verdict, JudgesOnlyStepsThatATwinHas) {
