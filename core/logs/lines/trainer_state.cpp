@@ -290,17 +290,19 @@ bool is_history(JsonValue value) {
   return std::ranges::any_of(object, is_step) && has_training_loss(object);
 }
 
-// True if two histories have a training loss, and none has the name of a split, such as "val".
+// True unless a history has the name of a split, such as "val", or one of several lists has the training loss.
 bool are_runs(const std::vector<JsonFields::Field>& histories) {
   int with_loss = 0;
+  bool are_lists = true;
   for (const auto& [name, history] : histories) {
     const auto steps = steps_of_history(history);
     with_loss += has_training_loss(fields_or_none(steps ? *steps->begin() : history));
     LogRecord record;
     record.add_text("split", name);
     if (measured_on(record) != MeasuredOn::training) return false;
+    are_lists = are_lists && history.is_array();
   }
-  return with_loss > 1;
+  return with_loss != 1 || !are_lists;
 }
 
 // Returns the histories of a file that has several, by name; none of other JSON:

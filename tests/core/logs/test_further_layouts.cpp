@@ -287,6 +287,11 @@ TEST_F(FurtherLayouts, AFileMayHaveTheHistoriesOfSeveralRuns) {
   ASSERT_EQ(splits.size(), 1u);
   EXPECT_EQ(splits[0]->value_at(Metric::ce_loss, kWholeRun, 20), 2.25f);
   EXPECT_EQ(splits[0]->value_at(Metric::val_loss, kWholeRun, 20), 3.25f);
+  const auto evals = open("evals.json", R"([{"name":"a","eval":[{"step":10,"eval_loss":2.5}]},)"
+                                        R"({"name":"b","eval":[{"step":10,"eval_loss":3.5}]}])")
+                         .histories;
+  ASSERT_EQ(evals.size(), 2u) << "runs without a training loss are not joined";
+  EXPECT_EQ(evals[1]->value_at(Metric::val_loss, kWholeRun, 10), 3.5f);
   const auto none = open("none.json", R"({"a":{"log_history":[]},"log_history":)" + base + '}').histories;
   EXPECT_EQ(none.at(0)->value_at(Metric::ce_loss, kWholeRun, 20), 2.25f);
 }
