@@ -3,6 +3,7 @@
 #include <QCloseEvent>
 #include <QDragEnterEvent>
 #include <QFileInfo>
+#include <QMenu>
 #include <QMenuBar>
 #include <QMimeData>
 #include <QProgressBar>
@@ -53,7 +54,9 @@
 #include "widgets/look/tokens.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/microscaling/tensors_panel.h"
+#include "widgets/overview/findings_panel.h"
 #include "widgets/overview/timeline_bar.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -339,7 +342,7 @@ void MainWindow::connectPanels() {
   connect(&findings_, &FindingsWatch::changed, this, &MainWindow::showFindings);
   for (const auto change : {&LessonActions::started, &LessonActions::lessonLeft})
     connect(lessons_, change, this, &MainWindow::showFindings, Qt::QueuedConnection);
-  connect(status_, &StatusLine::findingsClicked, workspaces_, &WorkspaceTabs::bringUpFindings);
+  connect(status_, &StatusLine::findingsClicked, this, &MainWindow::listFindings);
   TensorsPanel* tensors = workspaces_->microscaling()->tensorLab()->browser();
   connect(tensors, &TensorsPanel::fileOpened, bar_->chips(), &RunChips::showFile);
   connect(bar_->chips(), &RunChips::logWanted, files_, &FileActions::askAddLog);
@@ -443,6 +446,25 @@ void MainWindow::showFindings() {
     if (are_shown && findings_.placeOf(finding) == selection_.run() && !findings_.isMuted(finding))
       shown.push_back(finding);
   workspaces_->timeline()->track()->setFindings(shown);
+}
+
+// Lists all findings above the status line; the chosen one is opened in the panel.
+void MainWindow::listFindings() {
+  auto* menu = new QMenu(this);
+  menu->setObjectName("findings_menu");
+  menu->setAttribute(Qt::WA_DeleteOnClose);
+  for (const Finding& finding : findings_.findings()) {
+    if (findings_.isMuted(finding)) continue;
+    const int place = findings_.placeOf(finding);
+    const bool is_named = selection_.histories().size() > 1 && place >= 0;
+    const QString run = is_named ? runLetter(selection_, place) + QStringLiteral("  ") : QString();
+    const QString id = QString::fromStdString(finding_id(finding));
+    menu->addAction(signPixmap(signOf(finding), kMarkSize, isDark(palette()), devicePixelRatioF()),
+                    run + QString::fromStdString(finding.title) + QLatin1Char('\t') + findingSteps(finding).front(),
+                    workspaces_, [this, id] { workspaces_->openFinding(id); });
+  }
+  if (menu->isEmpty()) return workspaces_->bringUpFindings();
+  menu->popup(status_->mapToGlobal(QPoint(kSpace8, -menu->sizeHint().height())));
 }
 
 void MainWindow::onTick() {

@@ -98,6 +98,7 @@ class MainWindow : public QMainWindow {
   void showAddedOrRemovedRuns();
   void showSettings();
   void showFindings();
+  void listFindings();
   void onTick();
   void showTimelineMenu(QPoint global, qint64 step);
 

@@ -31,8 +31,9 @@ QString severityText(const Finding& finding) {
   return finding.ongoing ? name : QString("%1, over").arg(name);
 }
 
-// Returns the steps of a finding as text, from long to short.
-QStringList stepsTexts(const Finding& finding) {
+}  // namespace
+
+QStringList findingSteps(const Finding& finding) {
   const QString first = QString::fromStdString(grouped(finding.steps.first));
   if (finding.ongoing && finding.kind != FindingKind::comparison)  // a comparison names its judged steps
     return {QString("since step %1").arg(first), QString("since %1").arg(first)};
@@ -40,6 +41,8 @@ QStringList stepsTexts(const Finding& finding) {
   const QString last = QString::fromStdString(grouped(finding.steps.last));
   return {QString("steps %1 to %2").arg(first, last), QString("%1 to %2").arg(first, last)};
 }
+
+namespace {
 
 QString wordsText(const Finding& finding, bool all_experts) {
   const auto printed = [](const std::string& text) { return withSettingLabels(printedText(text)); };
@@ -154,7 +157,7 @@ void FindingRow::show(const Finding& finding, const QString& run, bool muted, bo
                         (open ? QString("<b>%1</b>").arg(title.toHtmlEscaped()) : title.toHtmlEscaped()) +
                         (muted ? " (muted)" : "");
   if (title_->text() != shown) title_->setText(shown);
-  steps_->setTexts(stepsTexts(finding));
+  steps_->setTexts(findingSteps(finding));
   steps_->setToolTip(QString::fromStdString(steps_in_words(finding.steps.first, finding.steps.last)));
   showWords();
   mute_->setChecked(muted);
@@ -354,10 +357,8 @@ void FindingsPanel::makeRows(const std::vector<const Finding*>& shown) {
 }
 
 void FindingsPanel::showMore(const std::vector<const Finding*>& hidden) {
-  const bool warnings =
-      std::ranges::all_of(hidden, [](const Finding* finding) { return finding->severity == Severity::warning; });
-  const QString what = warnings ? QString("%1 more warnings") : QString("%1 more findings");
-  more_->setText(QStringLiteral("<a href='all'>%1</a>").arg(what.arg(hidden.size())));
+  const std::size_t all = listed().size();
+  more_->setText(QString("%1 of %2 shown: <a href='all'>show all</a>").arg(all - hidden.size()).arg(all));
   more_->setVisible(!hidden.empty());
 }
 

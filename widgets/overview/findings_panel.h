@@ -117,6 +117,8 @@ class FindingRow : public QFrame {
   QPushButton* mute_;
 };
 
+// Steps of a finding as text, from long to short.
+QStringList findingSteps(const Finding& finding);
 QColor severityColor(Severity severity, bool dark);
 Sign signOf(const Finding& finding);
 
