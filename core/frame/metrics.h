@@ -88,7 +88,7 @@ inline constexpr std::array<DerivedMetric, 16> kDerivedMetrics = {{
       "DeepSeek-V3 arXiv:2412.19437, node-limited routing", "parallel.ranks_per_node, router.n_limited_groups",
       kPlainParts, Provenance::counted}},
     {Metric::rank_overload,
-     {"rank_overload", "Fullest rank", "x mean",
+     {"rank_overload", "Fullest rank", "x the mean",
       "max_r n_r / mean_r n_r, n_r the token copies (one per chosen expert) that arrive on rank r, mean over layers",
       "Near 1: all ranks compute the same amount.",
       "1.5: all other ranks wait for a rank that computes 1.5 times the mean. Another placement may help where the "
@@ -258,7 +258,7 @@ inline constexpr std::array<MetricInfo, 24> kArrayMetrics = {{
      "Nearly all of the bytes: the network between nodes, which is about ten times slower, determines the time.",
      "DeepEP internode dispatch", "parallel.ranks_per_node, router.n_limited_groups, parallel.placement", kPlainParts,
      Provenance::counted},
-    {"dispatch_overload", "Fullest rank of the layer", "x mean",
+    {"dispatch_overload", "Fullest rank of the layer", "x the mean",
      "max_r n_r / mean_r n_r, n_r the copies that arrive on rank r, those that stay included",
      "Near 1: all ranks compute the same amount.",
      "1.5: all other ranks wait for a rank that computes 1.5 times the mean.",

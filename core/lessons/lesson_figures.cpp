@@ -41,7 +41,7 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"load_correlation", Source::run, "",
      "correlation of the experts' load between step t and step t + lag, over the range: near 1 the same experts "
      "stay hot, near 0 it is noise, below 0 the load oscillates"},
-    {"rank_max_over_mean", Source::run, "x mean",
+    {"rank_max_over_mean", Source::run, "x the mean",
      "token copies that the fullest rank receives over the mean of the ranks, all steps of the range together"},
     {"network_saved", Source::run, "%",
      "share of the bytes between nodes that DeepEP saves, dispatch, mean over the steps of the range"},

@@ -195,7 +195,7 @@ void AllToAllPanel::fillFigures(const VolumeFrame& volume) {
   FigureTarget spread = figure("dispatch_overload");
   spread.key = Metric::ranks_per_token;
   matrix_->setFigures(
-      {{"Fullest rank", QString("%1 \u00d7 mean").arg(totals.max_over_mean, 0, 'f', 2),
+      {{"Fullest rank / mean", QString::number(totals.max_over_mean, 'f', 2),
         QString("rank %1%2").arg(fullest).arg(expertsOf(fullest, volume.ranks)), figure("dispatch_overload")},
        {"Over the network", bytes(links.network_out),
         is_lean ? QString("one copy for each node")

@@ -246,7 +246,7 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
   kinds_ = new ViewSwitch(placementNames(), this);
   const QStringList tips{"Expert e on rank e R / E", "Random order, the same number of experts on each rank",
                          "By the rule of EPLB, DeepSeek's balancer for inference: the experts with the highest load "
-                         "get replicas in one more slot per rank, then all experts are packed by this step's load",
+                         "get replicas, one more expert per rank, then all experts are packed by this step's load",
                          "Your own placement: drag experts from rank to rank in the picture"};
   for (int i = 0; i < tips.size(); ++i) kinds_->button(i)->setToolTip(tips[i]);
   connect(kinds_, &ViewSwitch::clicked, this, [this](int kind) { choose(static_cast<Kind>(kind)); });

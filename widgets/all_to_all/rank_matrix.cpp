@@ -269,7 +269,7 @@ void RankMatrix::paintBars(QPainter& painter) const {
   painter.setPen(mutedText(palette()));
   const QRect label(0, 0, bars.left() - kSpace8, line);
   painter.drawText(label.translated(0, bars.bottom() + 1 - 2 * line), Qt::AlignRight | Qt::AlignVCenter, "received,");
-  painter.drawText(label.translated(0, bars.bottom() + 1 - line), Qt::AlignRight | Qt::AlignVCenter, "\u00d7 mean");
+  painter.drawText(label.translated(0, bars.bottom() + 1 - line), Qt::AlignRight | Qt::AlignVCenter, "\u00d7 the mean");
   const int mean_top = static_cast<int>(mean) - line / 2;
   if (mean_top + line <= bars.bottom() + 1 - 2 * line)
     painter.drawText(label.translated(0, mean_top), Qt::AlignRight | Qt::AlignVCenter, "mean");
