@@ -20,12 +20,17 @@ ClusterWorkspace::ClusterWorkspace(Selection* selection, QWidget* parent)
   step_time_ = addDock(step_time_panel_, "dock_cluster_step_time");
   auto* imbalance = new ThisImbalancePanel(selection_);
   live_cost_ = addDock(imbalance, "dock_cluster_live_cost");
-  layers_ = addDock(new DeepEPGainPanel(selection_), "dock_cluster_layers");
+  auto* gain = new DeepEPGainPanel(selection_);
+  layers_ = addDock(gain, "dock_cluster_layers");
   auto* verdict = new VerdictLine(this);
   addOverPanels(verdict);
-  connect(imbalance, &ThisImbalancePanel::answerChanged, verdict,
-          [verdict, imbalance] { verdict->setVerdict(imbalance->headline(), imbalance->about()); });
-  connect(step_time_panel_, &TimeOfAStepPanel::degreeChosen, imbalance, &ThisImbalancePanel::setDegree);
+  const auto ask = [this, imbalance] { imbalance->setCluster(step_time_panel_->question()); };
+  connect(step_time_panel_, &TimeOfAStepPanel::clusterChosen, imbalance, ask);
+  ask();
+  connect(imbalance, &ThisImbalancePanel::answerChanged, this, [this, verdict, imbalance, gain] {
+    verdict->setVerdict(imbalance->headline(), imbalance->about());
+    gain->setSteps(imbalance->choices(), step_time_panel_->degree());
+  });
   setEssential({step_time_, layers_});
   setLeastRow(250);  // two rows fit in a window of 1024 x 700
   arrange();

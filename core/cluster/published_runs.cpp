@@ -108,6 +108,26 @@ const Readings& readings() {
   return found;
 }
 
+// Returns the tokens/s/GPU with these numbers at their fast ends if their bit is set, else at their slow ends.
+double speed_at(const StepConfig& config, Hypothesis hypothesis, std::span<const OpenNumber> numbers,
+                unsigned fast_ends) {
+  static const double computed = other_ms(step_time(published_b200_config(false, AllToAll::standard), {}));
+  StepParameters p = fit_to_published(hypothesis);
+  StepConfig c = config;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const std::string_view name = numbers[i].name;
+    const double value = fast_ends >> i & 1 ? numbers[i].fast : numbers[i].slow;
+    if (name == kStandardNetwork) p.standard_network_share = value / line_rate();
+    if (name == kDeepEpNetwork) c.hardware.deep_ep_network.value = value / line_rate() * c.hardware.network.value;
+    if (name == kSpeedup) p.mxfp8_speedup = value;
+    if (name == kOtherCompute) p.rest_ms = std::max(0.0, value - computed);
+    if (name == kRestWithMemory) p.rest_with_memory = value;
+    if (name == kAttention) c.hardware.attention_bf16.value = value;
+    if (name == kLatency) c.hardware.all_to_all_latency.value = value;
+  }
+  return step_time(c, p).tokens_per_second;
+}
+
 // Number of routed tokens. With this number, sampling changes max/mean of 32 ranks by less than 1 %.
 constexpr std::int64_t kTokens = 65536;
 constexpr int kRanksPerNode = 8;
@@ -118,10 +138,12 @@ using Routing = std::vector<std::int32_t>;
 Placement placement_of(const Routing& topk, const ModelShape& shape, const LiveCase& c) {
   const int n_experts = to_int(shape.n_experts);
   if (!c.balanced) return place_contiguous(n_experts, c.ep);
-  std::vector<std::uint64_t> load(n_experts);
-  for (const std::int32_t expert : topk) ++load[expert];
+  const bool has_own_ranks = c.run_experts > 0 && n_experts % c.run_experts == 0 && c.run_experts % c.ep == 0;
+  const int placed_experts = has_own_ranks ? c.run_experts : n_experts, width = n_experts / placed_experts;
+  std::vector<std::uint64_t> load(placed_experts);
+  for (const std::int32_t expert : topk) ++load[expert / width];
   const int n_groups = c.node_limited ? std::max(1, to_int(shape.n_groups)) : 1;
-  return place_balanced(load, c.ep, {n_experts / c.ep + 1, n_groups, kRanksPerNode});
+  return widened(place_balanced(load, c.ep, {placed_experts / c.ep + 1, n_groups, kRanksPerNode}), width);
 }
 
 RoutingTraffic traffic_of(const Routing& topk, const ModelShape& shape, const Placement& placement, AllToAll kind) {
@@ -150,7 +172,8 @@ class Costs {
     StepConfig config = config_;
     config.all_to_all = c.all_to_all;
     config.payload = c.payload;
-    const auto [counted, is_new] = counted_.try_emplace({c.ep, c.node_limited, c.balanced, c.all_to_all});
+    const auto [counted, is_new] =
+        counted_.try_emplace({c.ep, c.run_experts, c.node_limited, c.balanced, c.all_to_all});
     if (is_new) {
       const Routing& topk = routing(c.node_limited);
       const Placement placement = placement_of(topk, shape, c);
@@ -180,7 +203,7 @@ class Costs {
   std::vector<double> load_;
   std::int64_t seed_;
   std::map<bool, Routing> by_load_;
-  std::map<std::tuple<int, bool, bool, AllToAll>, std::pair<RoutingTraffic, int>> counted_;  // of all payloads
+  std::map<std::tuple<int, int, bool, bool, AllToAll>, std::pair<RoutingTraffic, int>> counted_;  // of all payloads
 };
 
 }  // namespace
@@ -234,25 +257,45 @@ std::vector<OpenNumber> open_numbers(const StepConfig& config) {
 
 Band throughput_band(const StepConfig& config, Hypothesis hypothesis) {
   const std::vector<OpenNumber> open = open_numbers(config);
-  static const double computed = other_ms(step_time(published_b200_config(false, AllToAll::standard), {}));
-  const StepParameters& fitted = fit_to_published(hypothesis);
-  const auto at = [&](double OpenNumber::*end) {
-    StepParameters p = fitted;
-    StepConfig c = config;
-    for (const OpenNumber& number : open) {
-      const std::string_view name = number.name;
-      const double value = number.*end;
-      if (name == kStandardNetwork) p.standard_network_share = value / line_rate();
-      if (name == kDeepEpNetwork) c.hardware.deep_ep_network.value = value / line_rate() * c.hardware.network.value;
-      if (name == kSpeedup) p.mxfp8_speedup = value;
-      if (name == kOtherCompute) p.rest_ms = std::max(0.0, value - computed);
-      if (name == kRestWithMemory) p.rest_with_memory = value;
-      if (name == kAttention) c.hardware.attention_bf16.value = value;
-      if (name == kLatency) c.hardware.all_to_all_latency.value = value;
-    }
-    return step_time(c, p).tokens_per_second;
+  return {speed_at(config, hypothesis, open, 0), speed_at(config, hypothesis, open, ~0U)};
+}
+
+StepChoices step_choices(const StepConfig& config, Hypothesis hypothesis, std::span<const RoutingTraffic> standard_L,
+                         std::span<const RoutingTraffic> deep_ep_L) {
+  struct Choice {
+    AllToAll kind;
+    bool mxfp8;
   };
-  return {at(&OpenNumber::slow), at(&OpenNumber::fast)};
+  const auto speed = [&](Choice choice, std::span<const OpenNumber> numbers, unsigned fast_ends) {
+    StepConfig chosen = config;
+    chosen.all_to_all = choice.kind;
+    chosen.mxfp8 = choice.mxfp8;
+    double seconds = 0;
+    const auto traffic_L = choice.kind == AllToAll::deep_ep ? deep_ep_L : standard_L;
+    for (const RoutingTraffic& traffic : traffic_L) {
+      chosen.traffic = traffic;
+      seconds += 1 / speed_at(chosen, hypothesis, numbers, fast_ends);
+    }
+    return static_cast<double>(traffic_L.size()) / seconds;
+  };
+  const std::vector<OpenNumber> open = open_numbers(config);
+  const auto speedup = [&](Choice to, Choice from) {
+    Speedup found{speed(to, {}, 0) / speed(from, {}, 0), {HUGE_VAL, 0}};
+    for (unsigned fast_ends = 0; fast_ends < 1U << open.size(); ++fast_ends) {
+      const double ratio = speed(to, open, fast_ends) / speed(from, open, fast_ends);
+      found.range = {std::min(found.range.low, ratio), std::max(found.range.high, ratio)};
+    }
+    return found;
+  };
+  const bool has_mxfp8 = config.hardware.has_mxfp8();
+  StepChoices choices;
+  choices.ep = standard_L.front().ranks;
+  for (const AllToAll kind : {AllToAll::standard, AllToAll::deep_ep})
+    for (int mxfp8 = 0; mxfp8 <= (has_mxfp8 ? 1 : 0); ++mxfp8)
+      choices.tokens_per_second[static_cast<int>(kind)][mxfp8] = speed({kind, mxfp8 == 1}, {}, 0);
+  choices.deep_ep = speedup({AllToAll::deep_ep, config.mxfp8}, {AllToAll::standard, config.mxfp8});
+  if (has_mxfp8) choices.mxfp8 = speedup({config.all_to_all, true}, {config.all_to_all, false});
+  return choices;
 }
 
 std::vector<LiveCost> live_costs(const StepConfig& config, Hypothesis hypothesis, std::span<const double> load_E,
@@ -284,10 +327,11 @@ std::vector<LiveCost> mean_costs(std::span<const std::vector<LiveCost>> costs_of
   return means;
 }
 
-std::vector<LiveCase> live_cases(const StepConfig& config) {
+std::vector<LiveCase> live_cases(const StepConfig& config, int run_experts) {
   std::vector<LiveCase> cases;
   for (const int ep : possible_ep(config)) {
-    const LiveCase plain{.ep = ep, .all_to_all = config.all_to_all};
+    const LiveCase plain{
+        .ep = ep, .all_to_all = config.all_to_all, .payload = config.payload, .run_experts = run_experts};
     cases.insert(cases.end(), kLiveVariants, plain);
     LiveCase* of_ep = &cases[cases.size() - kLiveVariants];
     of_ep[1].node_limited = of_ep[4].node_limited = true;

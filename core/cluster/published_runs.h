@@ -36,6 +36,25 @@ struct Band {
 };
 Band throughput_band(const StepConfig& config, Hypothesis hypothesis);
 
+// Speed of a step with one choice over that with another, and its range over all combinations of the ends of the
+// unknown numbers, each of which has the same value on both sides.
+struct Speedup {
+  double ratio = kNoValue;
+  Band range{kNoValue, kNoValue};
+};
+
+// The step of a cluster with each kind of all-to-all and each format of the routed experts.
+struct StepChoices {
+  int ep = 0;
+  double tokens_per_second[2][2] = {{kNoValue, kNoValue}, {kNoValue, kNoValue}};  // [AllToAll][is MXFP8], per GPU
+  Speedup deep_ep;  // of DeepEP over the standard all-to-all, with the experts of the config
+  Speedup mxfp8;    // of MXFP8 experts over BF16, with the all-to-all of the config; NaN on GPUs without MXFP8
+};
+// `standard_L`, `deep_ep_L`: traffic of each layer of one routing with both kinds of all-to-all. The time of a step is
+// the mean over the layers.
+StepChoices step_choices(const StepConfig& config, Hypothesis hypothesis, std::span<const RoutingTraffic> standard_L,
+                         std::span<const RoutingTraffic> deep_ep_L);
+
 // The cost that the load of a router trained here would have for a published model on a cluster, and the effect of
 // remedies.
 //
@@ -48,6 +67,9 @@ struct LiveCase {
   bool balanced = false;      // placement by the balancer, with one more expert slot per rank for replicas
   AllToAll all_to_all = AllToAll::deep_ep;
   Payload payload = Payload::bf16;
+  // Experts of the run whose load it is; each stands for as many of the model's. If EP divides them, the balancer
+  // places them, as in the panel Expert placement; else, and with 0, it places those of the model.
+  int run_experts = 0;
 };
 
 struct LiveCost {
@@ -70,10 +92,10 @@ std::vector<LiveCost> live_costs(const StepConfig& config, Hypothesis hypothesis
 // and so are the figures of the traffic that tables show.
 std::vector<LiveCost> mean_costs(std::span<const std::vector<LiveCost>> costs_of_layers);
 
-// live_cases() returns these cases for every possible EP degree, with the config's all-to-all: unchanged, node-limited,
-// balanced placement, MXFP8 payload, and all three together.
+// live_cases() returns these cases for every possible EP degree, with the config's all-to-all and payload: unchanged,
+// node-limited, balanced placement, MXFP8 payload, and all three together.
 inline constexpr int kLiveVariants = 5;
-std::vector<LiveCase> live_cases(const StepConfig& config);
+std::vector<LiveCase> live_cases(const StepConfig& config, int run_experts = 0);
 
 // Returns the EP degrees 8 (one node), 16, 32, ..., at most 256 and at most the GPUs of a pipeline stage, that divide
 // both the experts and these GPUs.

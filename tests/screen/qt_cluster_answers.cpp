@@ -85,18 +85,21 @@ class ClusterAnswersTest : public QObject {
       QTRY_VERIFY_WITH_TIMEOUT(panel.findChild<FigureTable*>()->rowCount() > 0, kWaitMs);
       const QString sentence = panel.headline().front();
       const Rows rows = Rows(panel.csv()).rows_where(2, 32);  // EP 32: an even load, no remedy, ..., all remedies
-      const auto rounded = [](double speed) {                 // two significant digits
-        const double unit = std::pow(10, std::floor(std::log10(speed)) - 1);
-        return unit * std::round(speed / unit);
-      };
-      const double lost = 1 - rounded(rows.at(1, 7)) / rounded(rows.at(0, 7));
+      const double lost = 1 - rows.at(1, 7) / rows.at(0, 7);
       const auto parts = match(
-          "^The imbalance costs this run (?:almost nothing|about (\\S+) %) of the throughput at EP (\\d+) "
-          "\\(experts in order, modelled\\)$",
+          "^EP (\\d+): DeepEP (gains|loses,|may gain or lose,) (\\S+) \u00d7 \\((\\S+) to (\\S+)\\); MXFP8 .*; the "
+          "imbalance "
+          "costs this run (?:almost nothing|about (\\S+) %) of the throughput$",
           sentence);
-      QVERIFY2(says(parts.captured(2), 32), qPrintable(sentence));
-      QCOMPARE(parts.captured(1).isEmpty(), lost < 0.01);
-      if (lost >= 0.01) QVERIFY2(says(parts.captured(1), 100 * lost), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(1), 32), qPrintable(sentence));
+      QCOMPARE(parts.captured(6).isEmpty(), lost < 0.01);
+      if (lost >= 0.01) QVERIFY2(says(parts.captured(6), 100 * lost), qPrintable(sentence));
+      const Speedup& gain = panel.choices()[2].deep_ep;
+      QVERIFY2(says(parts.captured(3), gain.ratio), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(4), gain.range.low) && says(parts.captured(5), gain.range.high),
+               qPrintable(sentence));
+      QCOMPARE(parts.captured(2) == "gains", gain.range.low > 1);
+      QCOMPARE(parts.captured(2) == "loses,", gain.range.high < 1);
     }
   }
 
@@ -106,15 +109,14 @@ class ClusterAnswersTest : public QObject {
       Selection selection;
       selection.setHistories({run.history()});
       Answering<DeepEPGainPanel> panel(&selection);
+      choose(&panel, "Axes", "by copies per token");
       show(&panel, {700, 400});
       choose(&panel, "Shape of the layer", seed % 2 == 0 ? "16B" : "671B");
       const auto is_ready = [&] { return !panel.answers().isEmpty() && !panel.property("busy").toBool(); };
       QTRY_VERIFY_WITH_TIMEOUT(is_ready(), kWaitMs);
       const QString sentence = panel.answers().front();
       const auto parts = match(
-          "^DeepEP makes a layer on 8 H200s (\\S+) to (\\S+) \u00d7 as fast; with this router (\\S+) \u00d7 "
-          "\\(modelled\\)$",
-          sentence);
+          "^DeepEP: layer in one node (\\S+) to (\\S+) \u00d7 measured, (\\S+) \u00d7 with this router$", sentence);
       const Rows rows(panel.csv());
       const auto measured = rows.rows_where(0, QStringLiteral("measured elsewhere")).column(4);
       QVERIFY2(!measured.empty() && says(parts.captured(1), std::ranges::min(measured)), qPrintable(sentence));

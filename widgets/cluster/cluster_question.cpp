@@ -12,18 +12,6 @@ namespace {
 constexpr int kRanksPerNode = 8;
 constexpr std::int64_t kTokens = 65536;  // enough that sampling changes max/mean of 32 ranks by less than 1 %
 
-// Returns the placement of the run's own experts with each of them in place of `experts` of the model.
-Placement widened(const Placement& run_placement, int experts) {
-  Placement placement{run_placement.ranks, {0}, {}};
-  for (int e = 0; e < run_placement.n_experts() * experts; ++e) {
-    const auto first = run_placement.replica_rank.begin() + run_placement.first_replica[e / experts];
-    placement.replica_rank.insert(placement.replica_rank.end(), first,
-                                  run_placement.replica_rank.begin() + run_placement.first_replica[e / experts + 1]);
-    placement.first_replica.push_back(to_int(placement.replica_rank.size()));
-  }
-  return placement;
-}
-
 // Places the experts of the run if possible, else those of the model, for which a placement by hand is not known.
 Placement place_experts(const ClusterQuestion& q, std::span<const std::uint64_t> load_E) {
   const int n_experts = to_int(load_E.size()), own_experts = to_int(q.live_load.size());
@@ -35,9 +23,7 @@ Placement place_experts(const ClusterQuestion& q, std::span<const std::uint64_t>
 
 void fill(const ClusterQuestion& q, ClusterAnswer& a) {
   StepConfig& config = a.config;
-  config = published_b200_config(q.mxfp8, q.all_to_all);
-  config.hardware = hardware_profile(q.hardware);
-  config.payload = q.payload;
+  config = step_config(q);
   const int n_experts = to_int(config.shape.n_experts), top_k = to_int(config.shape.top_k);
   const bool is_live = q.routing == AskedRouting::live;
   if (is_live && q.live_load.empty()) throw std::runtime_error("No open run has tokens per expert");
@@ -63,6 +49,13 @@ bool has_own_ranks(const ClusterQuestion& question, int n_experts) {
   const int own_experts = to_int(question.live_load.size());
   return own_experts > 0 && n_experts % own_experts == 0 && own_experts % question.ep == 0 &&
          placement_problem(question.placement, own_experts, question.ep).empty();
+}
+
+StepConfig step_config(const ClusterQuestion& question) {
+  StepConfig config = published_b200_config(question.mxfp8, question.all_to_all);
+  config.hardware = hardware_profile(question.hardware);
+  config.payload = question.payload;
+  return config;
 }
 
 ClusterAnswer answer(const ClusterQuestion& question) {

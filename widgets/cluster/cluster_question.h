@@ -42,7 +42,9 @@ struct ClusterAnswer {
 // Expert placement.
 bool has_own_ranks(const ClusterQuestion& question, int n_experts);
 
-// DeepSeek-V3 671B as in the published runs on 256 GPUs in nodes of eight.
+// DeepSeek-V3 671B as in the published runs on 256 GPUs in nodes of eight. step_config() has the published routing, and
+// answer() that of the question.
+StepConfig step_config(const ClusterQuestion& question);
 ClusterAnswer answer(const ClusterQuestion& question);
 
 }  // namespace moescope

@@ -1,9 +1,11 @@
 #include "widgets/cluster/deepep_gain_panel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <utility>
 
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/selection/compared_runs.h"
 
@@ -11,6 +13,28 @@ namespace moescope {
 namespace {
 
 constexpr int kBetweenPointsMs = 1000;  // pause between two points of a router in training
+
+constexpr const char* kStepTip =
+    "tokens/s per GPU of a whole step with each all-to-all and each format of the routed experts; a gain has the other "
+    "choice as in Time of a step";
+
+QString ratioText(double ratio) {
+  return std::isnan(ratio) ? QString("-") : QString::number(ratio, 'f', 2);
+}
+
+// With two digits, and with one.
+QStringList rangeForms(const Band& range) {
+  if (std::isnan(range.low)) return {QString()};
+  QStringList forms;
+  for (const int digits : {2, 1})
+    forms << QString::number(range.low, 'f', digits) + QChar(0x2013) + QString::number(range.high, 'f', digits);
+  return forms;
+}
+
+QString speedText(const StepChoices& step, int all_to_all, int mxfp8) {
+  const double speed = step.tokens_per_second[all_to_all][mxfp8];
+  return std::isnan(speed) ? QString("-") : formatCount(std::round(speed));
+}
 
 QString nameOf(const std::string& routing) {
   const QString name = QString::fromStdString(routing);
@@ -21,10 +45,12 @@ QString nameOf(const std::string& routing) {
 }  // namespace
 
 DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
-    : Panel(selection, "DeepEP gain on measured layers", Provenance::measured_elsewhere, parent) {
+    : Panel(selection, "DeepEP gain", Provenance::measured_elsewhere, parent) {
   showAnswers();
   shape_ = makeChoice({QStringLiteral("671B"), QStringLiteral("16B")}, "Shape of the layer");
-  axis_ = makeChoice({"by copies per token", "by imbalance", "time by imbalance"}, "Axes");
+  axis_ = makeChoice({"whole step", "by copies per token", "by imbalance", "time by imbalance"}, "Axes",
+                     "whole step: modelled, for the cluster of Time of a step; the others: one layer in one node of 8 "
+                     "H200s, measured");
   addControl(shape_);
   addControl(axis_);
   plot_ = new XyPlot(this);
@@ -34,7 +60,63 @@ DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
   pause_.setSingleShot(true);
   pause_.setInterval(kBetweenPointsMs);
   connect(&pause_, &QTimer::timeout, plot_, &PlotFrame::markDirty);
-  addBody(plot_);
+  steps_table_ = new FigureTable({"tokens/s per GPU", "EP 8", "EP 16", "EP 32", "EP 64", "EP 128"}, this);
+  steps_table_->setAccessibleName(title());
+  views_ = new QStackedWidget(this);
+  views_->addWidget(steps_table_);
+  views_->addWidget(plot_);
+  addBody(views_);
+  connect(axis_, &QComboBox::currentIndexChanged, this, &DeepEPGainPanel::showView);
+  showView();
+}
+
+void DeepEPGainPanel::showView() {
+  shape_->setEnabled(axes() != whole_step);
+  views_->setCurrentWidget(axes() == whole_step && !steps_.empty() ? static_cast<QWidget*>(steps_table_) : plot_);
+  plot_->markDirty();
+  update();  // repaints header and answer as well
+}
+
+void DeepEPGainPanel::setSteps(std::vector<StepChoices> steps, int ep) {
+  steps_ = std::move(steps);
+  ep_ = ep;
+  if (!steps_.empty()) {
+    fillSteps();
+    refill();  // the measured gains stand in the answer
+  }
+  showView();
+}
+
+// What each choice gains, and below it the speeds of all choices.
+void DeepEPGainPanel::fillSteps() {
+  struct Row {
+    const char* name;
+    QStringList (*figure)(const StepChoices& step);
+    bool is_strong = false;
+  };
+  static const Row kRows[] = {
+      {"gain by DeepEP, \u00d7", [](const StepChoices& step) { return QStringList{ratioText(step.deep_ep.ratio)}; },
+       true},
+      {"  range", [](const StepChoices& step) { return rangeForms(step.deep_ep.range); }},
+      {"gain by MXFP8, \u00d7", [](const StepChoices& step) { return QStringList{ratioText(step.mxfp8.ratio)}; }, true},
+      {"  range", [](const StepChoices& step) { return rangeForms(step.mxfp8.range); }},
+      {"standard, BF16", [](const StepChoices& step) { return QStringList{speedText(step, 0, 0)}; }},
+      {"standard, MXFP8", [](const StepChoices& step) { return QStringList{speedText(step, 0, 1)}; }},
+      {"DeepEP, BF16", [](const StepChoices& step) { return QStringList{speedText(step, 1, 0)}; }},
+      {"DeepEP, MXFP8", [](const StepChoices& step) { return QStringList{speedText(step, 1, 1)}; }}};
+  steps_table_->setRowCount(std::size(kRows));
+  for (int column = 1; column <= std::ssize(steps_); ++column) {
+    const StepChoices& step = steps_[column - 1];
+    steps_table_->horizontalHeaderItem(column)->setFont(typeFont(Type::caption, step.ep == ep_));
+    for (int row = 0; row < std::ssize(kRows); ++row) {
+      steps_table_->setName(row, QString::fromUtf8(kRows[row].name), kStepTip, kRows[row].is_strong);
+      steps_table_->setFigure(row, column, kRows[row].figure(step), {}, step.ep == ep_);
+    }
+  }
+}
+
+std::optional<Provenance> DeepEPGainPanel::kind() const {
+  return axes() == whole_step ? Provenance::modelled : Provenance::measured_elsewhere;
 }
 
 void DeepEPGainPanel::refill() {
@@ -60,7 +142,7 @@ void DeepEPGainPanel::refill() {
     ask();
   }
   setProperty("busy", computing_ || question != question_);
-  if (!answer_) return plot_->setNotice("Computing...");
+  if (!answer_ || axes() == whole_step) return plot_->setNotice("Computing...");
   plot_->setNotice({});
   draw();
 }
@@ -102,7 +184,7 @@ void DeepEPGainPanel::draw() {
   XyPlot::Series predicted{"model", 1, XyPlot::Mark::ring, Qt::NoPen, {}};
   XyPlot::Series curve{
       by_copies ? "model, 1 to 8 groups" : "model, Zipf loads", 1, XyPlot::Mark::none, Qt::DashLine, {}};
-  XyPlot::Series live{"router of a run, modelled", 3, XyPlot::Mark::diamond, Qt::NoPen, {}};
+  XyPlot::Series live{"router of a run", 3, XyPlot::Mark::diamond, Qt::NoPen, {}};
   for (const LayerGain& g : answer_->gains.measured) {
     measured.points.emplace_back(x(g), is_time ? g.measured_ms : g.measured);
     measured.names.push_back(QString("%1, %2 ms").arg(nameOf(g.name), formatValue(g.measured_ms, 3)));
@@ -127,19 +209,52 @@ void DeepEPGainPanel::draw() {
   plot_->setSeries({measured, predicted, curve, live});
 }
 
-Panel::Answer DeepEPGainPanel::answer() const {
-  if (!answer_ || answer_->gains.measured.empty() || axes() == time) return {};
+QStringList DeepEPGainPanel::measuredForms() const {
+  if (!answer_ || answer_->gains.measured.empty()) return {};
   const auto [smallest, largest] = std::ranges::minmax(answer_->gains.measured, {}, &LayerGain::measured);
-  const QString range = QString("DeepEP makes a layer on 8 H200s %1 to %2 \u00d7 as fast")
-                            .arg(QString::number(smallest.measured, 'f', 2), QString::number(largest.measured, 'f', 2));
-  if (!selectedGain()) return {{}, {range}};
+  const QString range = QString("layer in one node %1 to %2 \u00d7 measured")
+                            .arg(ratioText(smallest.measured), ratioText(largest.measured));
+  if (!selectedGain()) return {range};
   const bool several = selection_->histories().size() > 1;
-  const QString router_of = several ? runLetter(*selection_, selection_->run()) + "'s" : QString("this");
-  const QString live = QString::number(selectedGain()->modelled, 'f', 2);
-  return {{}, {range + QString("; with %1 router %2 \u00d7 (modelled)").arg(router_of, live), range}};
+  const QString router = several ? "router " + runLetter(*selection_, selection_->run()) : QString("this router");
+  return {range + QString(", %1 \u00d7 with %2").arg(ratioText(selectedGain()->modelled), router), range};
+}
+
+// Relates the gain of the step and that of the measured layer, whichever is shown.
+Panel::Answer DeepEPGainPanel::answer() const {
+  const auto step = std::ranges::find(steps_, ep_, &StepChoices::ep);
+  const QString of_step = step == steps_.end()
+                              ? QString()
+                              : QString("step at EP %1 %2 \u00d7").arg(ep_).arg(ratioText(step->deep_ep.ratio));
+  const bool is_step_first = axes() == whole_step;
+  const QStringList measured = measuredForms();
+  QStringList forms;
+  for (const QString& of_layer : measured) {
+    QStringList parts{of_layer, of_step};
+    if (is_step_first) std::ranges::reverse(parts);
+    parts.removeAll(QString());
+    forms << "DeepEP: " + parts.join("; ");
+  }
+  if (is_step_first && !of_step.isEmpty()) forms << "DeepEP: " + of_step;
+  return {{}, forms};
+}
+
+ValueTable DeepEPGainPanel::stepsTable() const {
+  ValueTable table({"EP", "standard, BF16 [tokens/s/GPU]", "standard, MXFP8 [tokens/s/GPU]",
+                    "DeepEP, BF16 [tokens/s/GPU]", "DeepEP, MXFP8 [tokens/s/GPU]", "gain by DeepEP:3",
+                    "gain by DeepEP, low:3", "gain by DeepEP, high:3", "gain by MXFP8:3", "gain by MXFP8, low:3",
+                    "gain by MXFP8, high:3"});
+  for (const StepChoices& step : steps_) {
+    const auto& speeds = step.tokens_per_second;
+    table.add(step.ep, speeds[0][0], unless_nan(speeds[0][1]), speeds[1][0], unless_nan(speeds[1][1]),
+              step.deep_ep.ratio, step.deep_ep.range.low, step.deep_ep.range.high, unless_nan(step.mxfp8.ratio),
+              unless_nan(step.mxfp8.range.low), unless_nan(step.mxfp8.range.high));
+  }
+  return table;
 }
 
 ValueTable DeepEPGainPanel::table() const {
+  if (axes() == whole_step) return stepsTable();
   ValueTable table({"kind", "routing", "copies per token:3", "fullest rank / mean:3",
                     "measured elsewhere, standard / DeepEP:3", "modelled, standard / DeepEP:3",
                     "measured elsewhere, DeepEP layer [ms]:3", "modelled, DeepEP layer [ms]:3",

@@ -17,14 +17,8 @@ namespace {
 constexpr int kAnswerPauseMs = 6000;     // pause between two answers, each of which takes a core for a while
 constexpr std::size_t kMaxLayers = 8;    // layers of a run whose costs are computed
 constexpr double kMinNamedShare = 0.01;  // smallest share of the throughput that is named
-constexpr std::size_t kReplicas = 2, kAllRemedies = 4;  // indices of kVariantRows
-constexpr double kMuchFuller = 1.2;                     // ratio of two fullest ranks that is explained
-constexpr int kAboveTable = 76;  // height of header, answer, note and margins, pixels at the usual font size
-constexpr const char* kCluster = "DeepSeek-V3 671B on 256 B200s, DeepEP and MXFP8";
-
-StepConfig askedConfig() {
-  return published_b200_config(true, AllToAll::deep_ep);
-}
+constexpr int kModelExperts = 256;
+constexpr int kAboveTable = 68;  // height of header, answer, note and margins, pixels at the usual font size
 
 constexpr const char* kBalanced =
     "a router that sends as many tokens to every expert; the percentages are of this throughput";
@@ -32,43 +26,45 @@ struct TableRow {
   const char *name, *tip;
 };
 constexpr TableRow kVariantRows[] = {
-    {"this load", "experts in order, BF16 tokens"},
+    {"this load", "experts in order"},
     {"+ node-limited",
      "a token uses experts of 4 of 8 groups, so that no group gets more than a quarter of the copies; what this "
      "changes in the loss is not counted"},
     {"+ replicas",
-     "experts with many tokens have replicas in one more slot per rank, and all are placed by this load, "
+     "experts with many tokens have replicas, one more expert per rank, and all are placed by this load, "
      "which a training does not know beforehand; memory and gradient sums are not counted"},
     {"+ MXFP8 tokens", "rows of E4M3 with E8M0 scales in the dispatch; their error is not counted"},
     {"+ all three", "node-limited, replicas and MXFP8 tokens"}};
 
-// Two significant digits: the model is not more exact. Shares are those of the shown speeds.
-double shownSpeed(double tokens_per_second) {
-  const double unit = std::pow(10, std::floor(std::log10(tokens_per_second)) - 1);
-  return unit * std::round(tokens_per_second / unit);
-}
-
 QString speedText(double tokens_per_second) {
-  return formatCount(shownSpeed(tokens_per_second));
+  return formatCount(std::round(tokens_per_second));
 }
 
 double changeOf(const LiveCost& cost, const LiveCost& even) {
-  return shownSpeed(cost.tokens_per_second) / shownSpeed(even.tokens_per_second) - 1;
+  return cost.tokens_per_second / even.tokens_per_second - 1;
 }
 
 QString perCent(double share) {
   return QString::number(100 * share, 'f', 0) + QStringLiteral(" %");
 }
 
+// "DeepEP gains 1.32 × (1.10 to 1.46)": whether a choice gains is told by its range.
+QString gainText(const char* choice, const Speedup& speedup, bool with_range) {
+  const char* verb = "may gain or lose,";
+  if (speedup.range.low > 1) verb = "gains";
+  if (speedup.range.high < 1) verb = "loses,";
+  const QString text = QString("%1 %2 %3 \u00d7").arg(choice, verb).arg(speedup.ratio, 0, 'f', 2);
+  if (!with_range) return text;
+  return text + QString(" (%1 to %2)").arg(speedup.range.low, 0, 'f', 2).arg(speedup.range.high, 0, 'f', 2);
+}
+
 }  // namespace
 
 ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
     : Panel(selection, "Cost of this imbalance", Provenance::modelled, parent) {
-  for (FittedLabel** label : {&note_, &cause_}) {
-    *label = new FittedLabel(this);
-    (*label)->setRole(QPalette::PlaceholderText);
-    followFont(*label, [shown = *label] { shown->setFont(typeFont(Type::caption)); });
-  }
+  note_ = new FittedLabel(this);
+  note_->setRole(QPalette::PlaceholderText);
+  followFont(note_, [this] { note_->setFont(typeFont(Type::caption)); });
   addBody(note_, 0);
   notice_ = new QLabel(this);
   notice_->setWordWrap(true);
@@ -78,7 +74,6 @@ ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
   table_ = new FigureTable({"tokens/s per GPU", "EP 8", "EP 16", "EP 32", "EP 64", "EP 128"}, this);
   table_->setAccessibleName(title());
   addBody(table_);
-  addBody(cause_, 0);
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, this, [this] { renew(); });
   pause_.setSingleShot(true);
@@ -96,7 +91,6 @@ void ThisImbalancePanel::say(const QString& notice) {
   notice_->setVisible(!notice.isEmpty());
   table_->setVisible(notice.isEmpty());
   note_->setVisible(notice.isEmpty());
-  cause_->setVisible(notice.isEmpty());
   emit answerChanged();
 }
 
@@ -121,33 +115,58 @@ ThisImbalancePanel::Asked ThisImbalancePanel::loadsOf(int place) const {
   return loads;
 }
 
+ThisImbalancePanel::Question ThisImbalancePanel::presentQuestion() const {
+  Question question{cluster_, {}};
+  if (selection_->history()) question.runs.push_back(loadsOf(selection_->run()));
+  for (int place = 0; place < std::ssize(selection_->histories()); ++place)
+    if (place != selection_->run() && !selection_->isNoiseTwin(place)) question.runs.push_back(loadsOf(place));
+  std::erase_if(question.runs, [](const Asked& run) { return run.by_layer.empty(); });
+  return question;
+}
+
+void ThisImbalancePanel::answerNow() {
+  const Question question = presentQuestion();
+  if (question.runs.empty() || question.runs.front().run != selection_->history()) return;
+  question_ = question;
+  show(computeOrProblem(question, {}), question);
+}
+
+ThisImbalancePanel::Costs ThisImbalancePanel::computeOrProblem(const Question& question,
+                                                               const std::stop_token& stopped) {
+  try {
+    return compute(question, stopped);
+  } catch (const std::runtime_error& error) {
+    Costs costs;
+    costs.problem = error.what();
+    return costs;
+  }
+}
+
 // Computes one answer at a time, with a pause between two, since a run in training has a new load at every step. Costs
 // of other runs than the present ones are not shown.
 void ThisImbalancePanel::renew() {
   if (!isVisible()) return;
   const History* history = selection_->history();
-  Question question;
-  if (history) question.push_back(loadsOf(selection_->run()));
-  const bool has_load = history && !question.front().by_layer.empty();
-  for (int place = 0; place < std::ssize(selection_->histories()); ++place)
-    if (place != selection_->run() && !selection_->isNoiseTwin(place)) question.push_back(loadsOf(place));
-  std::erase_if(question, [](const Asked& run) { return run.by_layer.empty(); });
-  const bool of_same_runs = std::ranges::equal(question, question_, {}, &Asked::run, &Asked::run);
+  const Question question = presentQuestion();
+  const bool has_load = history && !question.runs.empty() && question.runs.front().run == history;
+  const bool of_same_runs = question.cluster == question_.cluster &&
+                            std::ranges::equal(question.runs, question_.runs, {}, &Asked::run, &Asked::run);
   if (!of_same_runs || !has_load) costs_ = {};
-  setProperty("busy", has_load && (computing_ || question != shown_ || costs_.even.empty()));
+  setProperty("busy",
+              has_load && (computing_ || question != shown_ || (costs_.even.empty() && costs_.problem.empty())));
   if (!has_load) question_ = {};
   if (!history || history->steps().empty()) return say(noDataYetNotice(*selection_));
   if (!has_load) return say(notInLogNotice(history->info(), "tokens per expert"));
   if (of_same_runs && (computing_ || pause_.isActive() || question == question_)) return;
   question_ = question;
   computing_ = true;
-  // No row has to be scrolled, and no panel moves when the rows come: header, balanced router, runs, remedies
-  // and the cause below them.
-  const int lines = 2 + to_int(question.size() + kVariants) + (question.front().layers > 1);
+  // No row has to be scrolled, and no panel moves when the rows come: header, balanced router, runs, both ends of the
+  // range and remedies.
+  const int lines = 3 + to_int(question.runs.size() + kVariants) + (question.runs.front().layers > 1);
   setMinimumHeight(withType(kAboveTable, fontMetrics()) + lines * table_->verticalHeader()->defaultSectionSize());
   if (costs_.even.empty()) say("Computing...");
   worker_.start([this, question](std::stop_token stopped) {
-    Costs costs = compute(question, stopped);
+    Costs costs = computeOrProblem(question, stopped);
     if (stopped.stop_requested()) return;
     QMetaObject::invokeMethod(
         this, [this, question, costs = std::move(costs)] { show(costs, question); }, Qt::QueuedConnection);
@@ -155,23 +174,36 @@ void ThisImbalancePanel::renew() {
 }
 
 ThisImbalancePanel::Costs ThisImbalancePanel::compute(const Question& question, const std::stop_token& stopped) {
-  const StepConfig config = askedConfig();
-  const std::vector<LiveCase> cases = live_cases(config);
+  const StepConfig config = step_config(question.cluster);
+  const int n_experts = to_int(config.shape.n_experts);
+  // Cases of the selected run: all variants of each EP degree, then each degree with both kinds of all-to-all.
+  std::vector<LiveCase> cases = live_cases(config, to_int(question.runs.front().by_layer.front().size()));
   std::vector<LiveCase> plain_cases;
   for (std::size_t i = 0; i < cases.size(); i += kVariants) plain_cases.push_back(cases[i]);
-  static const std::vector<LiveCost> even = live_costs(config, Hypothesis::h2, {}, plain_cases);
-  const int n_experts = to_int(config.shape.n_experts);
-  Costs costs{even, {}, {}};
-  for (const Asked& run : question) {
+  const std::size_t variants = cases.size(), degrees = plain_cases.size();
+  for (const AllToAll kind : {AllToAll::standard, AllToAll::deep_ep})
+    for (LiveCase plain : plain_cases) {
+      plain.all_to_all = kind;
+      cases.push_back(plain);
+    }
+  Costs costs{live_costs(config, Hypothesis::h2, {}, plain_cases), {}, {}, {}, {}};
+  std::vector<std::vector<RoutingTraffic>> traffic(2 * degrees);  // of each layer
+  for (const Asked& run : question.runs) {
+    const bool is_selected = costs.runs.empty();
     std::vector<std::vector<LiveCost>> of_layers;
     for (const auto& load : run.by_layer) {
       if (stopped.stop_requested()) return costs;
       of_layers.push_back(
-          live_costs(config, Hypothesis::h2, load_in_order(load, n_experts), costs.runs.empty() ? cases : plain_cases));
+          live_costs(config, Hypothesis::h2, load_in_order(load, n_experts), is_selected ? cases : plain_cases));
+      if (!is_selected) continue;
+      for (std::size_t i = 0; i < traffic.size(); ++i) traffic[i].push_back(of_layers.back()[variants + i].traffic);
+      of_layers.back().resize(variants);
     }
-    if (costs.runs.empty()) costs.fullest = of_layers.back();
+    if (is_selected) costs.fullest = of_layers.back();
     costs.runs.push_back(mean_costs(of_layers));
   }
+  for (std::size_t degree = 0; degree < degrees && !stopped.stop_requested(); ++degree)
+    costs.choices.push_back(step_choices(config, Hypothesis::h2, traffic[degree], traffic[degrees + degree]));
   return costs;
 }
 
@@ -183,8 +215,8 @@ void ThisImbalancePanel::show(Costs costs, const Question& question) {
   update();  // repaints the header as well, which names the step
   setProperty("busy", false);
   pause_.start();
-  fillTable();
-  say({});
+  if (costs_.problem.empty()) fillTable();
+  say(QString::fromStdString(costs_.problem));
   renew();  // a new load may have arrived
 }
 
@@ -192,11 +224,15 @@ const LiveCost& ThisImbalancePanel::cost(std::size_t run, std::size_t degree, st
   return costs_.runs[run][run == 0 ? degree * kVariants + variant : degree];
 }
 
-QString ThisImbalancePanel::lostText(std::size_t run) const {
+std::size_t ThisImbalancePanel::chosenDegree() const {
   const auto at_degree = std::ranges::find(costs_.even, ep_, [](const LiveCost& cost) { return cost.live_case.ep; });
-  const auto degree = static_cast<std::size_t>(at_degree - costs_.even.begin());
+  return static_cast<std::size_t>(at_degree - costs_.even.begin());
+}
+
+QString ThisImbalancePanel::lostText(std::size_t run) const {
+  const std::size_t degree = chosenDegree();
   const double lost = -changeOf(cost(run, degree), costs_.even[degree]);
-  if (shown_[run].is_forced) return "nothing (balance is forced)";
+  if (shown_.runs[run].is_forced) return "nothing (balance is forced)";
   return lost < kMinNamedShare ? QString("almost nothing") : QString("about %1").arg(perCent(lost));
 }
 
@@ -226,49 +262,43 @@ void ThisImbalancePanel::fillTable() {
     addRow(name, tip, costs);
   };
   add("balanced router", kBalanced, [this](std::size_t degree) -> auto& { return costs_.even[degree]; });
-  const bool several = shown_.size() > 1;
-  const QString letter = several ? shown_[0].letter + ' ' : QString();
-  for (std::size_t run = 0; run < shown_.size(); ++run) {
-    if (shown_[run].is_forced) continue;
-    add(several ? "load of " + shown_[run].letter : QString(kVariantRows[0].name), kVariantRows[0].tip,
+  const bool several = shown_.runs.size() > 1;
+  const QString letter = several ? shown_.runs[0].letter + ' ' : QString();
+  for (std::size_t run = 0; run < shown_.runs.size(); ++run) {
+    if (shown_.runs[run].is_forced) continue;
+    add(several ? "load of " + shown_.runs[run].letter : QString(kVariantRows[0].name), kVariantRows[0].tip,
         [this, run](std::size_t degree) -> auto& { return cost(run, degree); });
-    if (run == 0 && shown_[0].layers > 1)
-      add(letter + QString("all as layer %1").arg(shown_[0].fullest), "if all layers had the load of the fullest one",
+    if (run == 0) addRange();
+    if (run == 0 && shown_.runs[0].layers > 1)
+      add(letter + QString("all as layer %1").arg(shown_.runs[0].fullest),
+          "if all layers had the load of the fullest one",
           [this](std::size_t degree) -> auto& { return costs_.fullest[degree * kVariants]; });
   }
-  for (std::size_t variant = 1; variant < kVariants && !shown_[0].is_forced; ++variant)
+  for (std::size_t variant = 1; variant < kVariants && !shown_.runs[0].is_forced; ++variant)
     add(letter + kVariantRows[variant].name, kVariantRows[variant].tip,
         [this, variant](std::size_t degree) -> auto& { return cost(0, degree, variant); });
-  fillCause();
-  QString mean = QString("Experts in order; ") + layersText();
-  if (shown_[0].is_forced) return note_->setTexts({QString("Balance is forced: there is no imbalance")});
-  const int experts = to_int(shown_[0].by_layer[0].size()), model_experts = to_int(askedConfig().shape.n_experts);
-  if (experts < costs_.even.back().live_case.ep)
-    mean += QString("; above EP %1 an expert is on several ranks").arg(experts);
-  QString plan_words = " are planned from this step's load";
-  if (experts < model_experts)
-    plan_words += QString(" for %1 experts (%2 in place of each)").arg(model_experts).arg(model_experts / experts);
-  note_->setTexts({mean + "; in brackets: change against a balanced router; replicas" + plan_words,
-                   mean + "; replicas" + plan_words, "Replicas" + plan_words, mean});
+  if (shown_.runs[0].is_forced) return note_->setTexts({QString("Balance is forced: there is no imbalance")});
+  const QString mean = QString("Experts in order; ") + layersText();
+  const int experts = to_int(shown_.runs[0].by_layer[0].size()), model_experts = kModelExperts;
+  QString plan = QString("replicas are planned from this step's load for %1 experts").arg(experts);
+  const QString brief = plan;
+  if (experts < model_experts && experts < costs_.even.back().live_case.ep)
+    plan += QString(" as in All-to-all, above EP %1 for %2").arg(experts).arg(model_experts);
+  else if (experts < model_experts)
+    plan += " as in All-to-all";
+  note_->setTexts({mean + "; in brackets: change against a balanced router; " + plan, mean + "; " + plan,
+                   mean + "; " + brief, mean});
 }
 
-// With a limit on nodes, replicas stay on the node of their group. Says where this makes the fullest rank of all three
-// remedies much fuller than that of replicas alone.
-void ThisImbalancePanel::fillCause() {
-  const auto fullest = [this](int degree, std::size_t variant) {
-    return cost(0, degree, variant).traffic.expert_rows_max_over_mean;
-  };
-  const auto ratio = [&](int degree) { return fullest(degree, kAllRemedies) / fullest(degree, kReplicas); };
-  const int degree = std::ranges::max(std::views::iota(0, to_int(costs_.even.size())), {}, ratio);
-  if (shown_[0].is_forced || ratio(degree) < kMuchFuller) return cause_->setTexts({});
-  const int ep = costs_.even[degree].live_case.ep;
-  const QString figures =
-      QString("fullest rank %1 \u00d7 the mean (+ replicas: %2 \u00d7)")
-          .arg(formatValue(fullest(degree, kAllRemedies), 3), formatValue(fullest(degree, kReplicas), 3));
-  cause_->setTexts(
-      {QString("+ all three at EP %1: replicas stay on the node of their group of experts; %2").arg(ep).arg(figures),
-       QString("+ all three, EP %1: replicas stay on their node; %2").arg(ep).arg(figures),
-       QString("+ all three, EP %1: %2").arg(ep).arg(figures)});
+// Adds the range of the row above, which is due to the numbers that the published runs do not determine.
+void ThisImbalancePanel::addRange() {
+  for (const auto& [name, end] : {std::pair("  at least", &Band::low), {"  at most", &Band::high}}) {
+    const int row = table_->rowCount();
+    table_->setRowCount(row + 1);
+    table_->setName(row, name, "with the numbers that the published runs do not determine at the ends of their ranges");
+    for (std::size_t degree = 0; degree < costs_.even.size(); ++degree)
+      table_->setFigure(row, to_int(degree) + 1, {speedText(cost(0, degree).band.*end)});
+  }
 }
 
 QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
@@ -284,39 +314,59 @@ QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
 }
 
 QString ThisImbalancePanel::layersText() const {
-  const Asked& run = shown_.front();
+  const Asked& run = shown_.runs.front();
   if (run.layers == 1) return QString("layer %1").arg(run.fullest);
   const QString sampled = run.layers > run.by_layer.size() ? QString("%1 of ").arg(run.by_layer.size()) : QString();
   return QString("mean of %1%2 layers").arg(sampled).arg(run.layers);
 }
 
-void ThisImbalancePanel::setDegree(int ep) {
-  ep_ = ep;
+void ThisImbalancePanel::setCluster(const ClusterQuestion& cluster) {
+  ep_ = cluster.ep;
+  cluster_ = {};
+  cluster_.hardware = cluster.hardware;
+  cluster_.mxfp8 = cluster.mxfp8;
+  cluster_.all_to_all = cluster.all_to_all;
+  cluster_.payload = cluster.payload;
+  renew();
   emit answerChanged();
 }
 
 QStringList ThisImbalancePanel::headline() const {
   if (costs_.even.empty()) return computing_ ? QStringList{"Computing the cost of this imbalance..."} : QStringList();
-  if (std::ranges::all_of(shown_, &Asked::is_forced))
-    return {"Balance is forced: no throughput is lost to imbalance (modelled)"};
   QStringList costs;
-  for (std::size_t run = 0; run < shown_.size(); ++run)
-    costs << (shown_.size() == 1 ? QString("this run") : shown_[run].letter) + ' ' + lostText(run);
-  const QString sentence("The imbalance costs %1 of the throughput at EP %2 (experts in order, modelled)");
-  return {sentence.arg(listed(costs)).arg(ep_), sentence.arg(costs.front()).arg(ep_)};
+  for (std::size_t run = 0; run < shown_.runs.size(); ++run)
+    costs << (shown_.runs.size() == 1 ? QString("this run") : shown_.runs[run].letter) + ' ' + lostText(run);
+  QString lost = QString("the imbalance costs %1 of the throughput").arg(listed(costs));
+  if (std::ranges::all_of(shown_.runs, &Asked::is_forced)) lost = "balance is forced and nothing is lost to imbalance";
+  const StepChoices& choices = costs_.choices.at(chosenDegree());
+  QStringList forms;
+  for (const bool with_range : {true, false}) {
+    QString gains = gainText("DeepEP", choices.deep_ep, with_range);
+    if (!std::isnan(choices.mxfp8.ratio)) gains += "; " + gainText("MXFP8", choices.mxfp8, with_range);
+    forms << QString("EP %1: %2; %3").arg(ep_).arg(gains, lost);
+    if (!with_range) forms << QString("EP %1: %2").arg(ep_).arg(gains);
+  }
+  return forms;
+}
+
+QString ThisImbalancePanel::clusterText() const {
+  return QString("DeepSeek-V3 671B on 256 %1s, %2, %3 experts")
+      .arg(QString::fromStdString(cluster_.hardware).toUpper(),
+           cluster_.all_to_all == AllToAll::deep_ep ? "DeepEP" : "standard all-to-all",
+           cluster_.mxfp8 ? "MXFP8" : "BF16");
 }
 
 QStringList ThisImbalancePanel::about() const {
   if (costs_.even.empty()) return {};
-  return {QString("%1; %2").arg(layersText(), kCluster), layersText()};
+  return {QString("modelled, %1").arg(layersText()), "modelled"};
 }
 
 QString ThisImbalancePanel::status() const {
-  if (costs_.even.empty()) return kCluster;
+  if (costs_.even.empty()) return clusterText();
   QStringList steps;
-  for (const Asked& run : shown_) steps << formatCount(run.step);
+  for (const Asked& run : shown_.runs) steps << formatCount(run.step);
   steps.removeDuplicates();
-  return QString("step %1, %2, %3").arg(listed(steps), kCluster, layersText());
+  return QString(steps.size() > 1 ? "steps %1, %2" : "step %1, %2").arg(listed(steps), clusterText());
 }
 
 ValueTable ThisImbalancePanel::table() const {
@@ -333,9 +383,9 @@ ValueTable ThisImbalancePanel::table() const {
   for (std::size_t degree = 0; degree < costs_.even.size(); ++degree) {
     const LiveCost& even = costs_.even[degree];
     add(nullptr, even, even);
-    for (std::size_t run = 0; run < shown_.size(); ++run)
+    for (std::size_t run = 0; run < shown_.runs.size(); ++run)
       for (std::size_t variant = 0; variant < (run == 0 ? kVariants : 1); ++variant)
-        add(&shown_[run], cost(run, degree, variant), even);
+        add(&shown_.runs[run], cost(run, degree, variant), even);
   }
   return table;
 }

@@ -1,11 +1,11 @@
-// Cost of the imbalance of the open runs to DeepSeek-V3 671B on 256 B200s, against a balanced router, by degree of
-// expert parallelism, and the effect of remedies on the selected run. A step's time is the mean over the MoE layers of
-// a run.
+// Cost of the imbalance of the open runs to DeepSeek-V3 671B on the cluster of Time of a step, against a balanced
+// router, by degree of expert parallelism, and the effect of remedies on the selected run. A step's time is the mean
+// over the MoE layers of a run. Also computes what DeepEP and MXFP8 gain there, for the headline and DeepEPGainPanel.
 #pragma once
 
 #include <QLabel>
 
-#include "core/cluster/published_runs.h"
+#include "widgets/cluster/cluster_question.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/panel/figure_table.h"
 #include "widgets/panel/latest_worker.h"
@@ -20,11 +20,15 @@ class ThisImbalancePanel : public Panel {
   explicit ThisImbalancePanel(Selection* selection, QWidget* parent = nullptr);
   ValueTable table() const override;
   QString explain() const override;
-  // "The imbalance costs this run about 24 % of the throughput at EP 32 (experts in order, modelled)", and over
-  // which layers and on which cluster this is, from long to short; empty if no run with loads is open.
+  // "EP 32, modelled: DeepEP gains 1.32 × (1.10 to 1.46), ...; the imbalance costs this run about 24 % of the
+  // throughput", and over which layers and on which cluster this is, from long to short; empty if no run with loads is
+  // open.
   QStringList headline() const;
   QStringList about() const;
-  void setDegree(int ep);  // EP degree of the headline
+  void setCluster(const ClusterQuestion& cluster);  // EP degree of the headline, and the cluster, without its routing
+  void answerNow();  // computes the costs of the present loads at once, also if the panel is hidden
+  // The selected run's step by EP degree; empty until they are computed.
+  const std::vector<StepChoices>& choices() const { return costs_.choices; }
 
  signals:
   void answerChanged();
@@ -46,29 +50,40 @@ class ThisImbalancePanel : public Panel {
     std::vector<std::vector<std::uint32_t>> by_layer;
     bool operator==(const Asked&) const = default;
   };
-  using Question = std::vector<Asked>;  // the selected run first
+  struct Question {
+    ClusterQuestion cluster;  // without EP degree, routing and placement
+    std::vector<Asked> runs;  // the selected run first
+    bool operator==(const Question&) const = default;
+  };
   Asked loadsOf(int place) const;
+  Question presentQuestion() const;
   void renew();
   struct Costs {
     std::vector<LiveCost> even;               // of a balanced router, one for each EP degree
     std::vector<std::vector<LiveCost>> runs;  // one for each EP degree; of the selected run kVariants
     std::vector<LiveCost> fullest;            // of the selected run, if all layers had the load of its fullest
+    std::vector<StepChoices> choices;         // of the selected run, one for each EP degree
+    std::string problem;                      // why there are no costs; empty if there are
   };
   static Costs compute(const Question& question, const std::stop_token& stopped);
+  static Costs computeOrProblem(const Question& question, const std::stop_token& stopped);
   void show(Costs costs, const Question& question);
   void say(const QString& notice);  // shows a notice in place of the table
   const LiveCost& cost(std::size_t run, std::size_t degree, std::size_t variant = 0) const;
-  QString lostText(std::size_t run) const;  // "about 24 % of the throughput", at ep_
+  std::size_t chosenDegree() const;         // index of ep_
+  QString lostText(std::size_t run) const;  // "about 24 %", at ep_
   void fillTable();
-  void fillCause();
   void addRow(const QString& name, const char* tip, const std::vector<const LiveCost*>& costs);
+  void addRange();
+  QString clusterText() const;
   QString tipOf(const LiveCost& cost) const;
   QString layersText() const;  // "mean of 8 layers"
 
   FigureTable* table_;
-  FittedLabel *note_, *cause_;
+  FittedLabel* note_;
   QLabel* notice_;
   int ep_ = 32;
+  ClusterQuestion cluster_;
   QTimer pause_;  // pause before the next load, since a run in training has a new load at every step
   bool computing_ = false;
   Question question_, shown_;

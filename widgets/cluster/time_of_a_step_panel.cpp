@@ -39,10 +39,13 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
     : Panel(selection, "Time of a step", Provenance::modelled, parent) {
   showAnswers();
   buildChoices();
-  note_ = new FittedLabel(this);
-  note_->setRole(QPalette::PlaceholderText);
-  followFont(note_, [this] { note_->setFont(typeFont(Type::caption)); });
+  for (FittedLabel** label : {&note_, &split_}) {
+    *label = new FittedLabel(this);
+    (*label)->setRole(QPalette::PlaceholderText);
+    followFont(*label, [shown = *label] { shown->setFont(typeFont(Type::caption)); });
+  }
   addBody(note_, 0);
+  addBody(split_, 0);
   plot_ = new BandBars(this);
   plot_->setCaption("ms per token and GPU");
   plot_->setFormatter([](double value) { return formatValue(value, 2); });
@@ -147,7 +150,7 @@ void TimeOfAStepPanel::buildRouting(QLayout* row) {
   placement_ = addChoice(
       row, "Placement", {"experts in order", "experts in random order", "experts balanced", "experts by hand"},
       "which expert is on which rank, as in Expert placement\n"
-      "balanced: the experts with the highest load get replicas in one more slot per rank, then all experts are packed "
+      "balanced: the experts with the highest load get replicas, one more expert per rank, then all experts are packed "
       "by this step's load");
   static_cast<QStandardItemModel*>(placement_->model())->item(3)->setEnabled(false);  // made by dragging experts
   connect(placement_, &QComboBox::activated, this,
@@ -184,7 +187,9 @@ ClusterQuestion TimeOfAStepPanel::question() const {
 }
 
 void TimeOfAStepPanel::chosen() {
-  if (note_) markDirty();  // otherwise the panel is still being built
+  if (!note_) return;  // the panel is still being built
+  markDirty();
+  emit clusterChosen();
 }
 
 void TimeOfAStepPanel::refill() {
@@ -201,6 +206,7 @@ void TimeOfAStepPanel::refill() {
   }
   plot_->setRows(answer_ ? barRows() : std::vector<BandBars::Row>());
   note_->setTexts(noteForms());
+  split_->setTexts({splitText()});
   if (answer_) return plot_->setNotice(QString::fromStdString(answer_->problem));
   plot_->setNotice("Computing...");
   lanes_->setNotice(plot_->notice());
@@ -241,6 +247,14 @@ std::vector<BandBars::Row> TimeOfAStepPanel::barRows() const {
   return rows;
 }
 
+QString TimeOfAStepPanel::splitText() const {
+  if (!answer_ || !answer_->problem.empty()) return {};
+  const int ranks = answer_->config.tp;
+  if (answer_->time.duplication > 1)
+    return QString("Assumed: with DeepEP each of the %1 TP ranks sends and computes every token").arg(ranks);
+  return QString("Assumed: each of the %1 TP ranks sends and computes its part of the tokens").arg(ranks);
+}
+
 QStringList TimeOfAStepPanel::noteForms() const {
   if (!answer_ || !answer_->problem.empty()) return {};
   const std::size_t run_experts = question_->live_load.size(), experts = answer_->config.shape.n_experts;
@@ -277,13 +291,15 @@ Panel::Answer TimeOfAStepPanel::answer() const {
                              .arg(formatValue(tokens / (speed_per_gpu * config.gpus), 3), formatValue(tokens / 1e6, 3))
                              .arg(config.gpus);
   const QString per_gpu = QString("%1 tokens/s per GPU").arg(formatCount(std::round(speed_per_gpu)));
-  const QString speed = length + ": " + per_gpu;
-  const QString band =
-      speed + QString(", between %1 and %2")
-                  .arg(formatCount(std::round(answer_->band.low)), formatCount(std::round(answer_->band.high)));
-  if (question_->routing != AskedRouting::live) return {question, {band, speed, length}};
+  const QString range =
+      QString(", between %1 and %2")
+          .arg(formatCount(std::round(answer_->band.low)), formatCount(std::round(answer_->band.high)));
+  QStringList forms{length + ": " + per_gpu + range, per_gpu + range, per_gpu};
+  if (question_->routing != AskedRouting::live) return {question, forms};
   const QString load = QString(" with the load of layer %1 in all layers").arg(selection_->layer());
-  return {question, {band + load, speed + load, per_gpu + load}};
+  forms.insert(1, forms[1] + load);
+  forms[0] += load;
+  return {question, forms};
 }
 
 QString TimeOfAStepPanel::status() const {

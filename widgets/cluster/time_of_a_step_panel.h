@@ -30,17 +30,18 @@ class TimeOfAStepPanel : public Panel {
   bool offers(int degree) const { return ep_->findText(QString("EP %1").arg(degree)) >= 0; }
   void setDegree(int degree);  // ignored if it is not offered
   void setPlacement(const PlacementChoice& placement);
+  ClusterQuestion question() const;  // the question with the load of the selected layer and step
 
  signals:
   void degreeChosen(int degree);
   void placementChosen(QString placement);  // parallel.placement
+  void clusterChosen();                     // one of the choices has changed
 
  protected:
   QString status() const override;
   Answer answer() const override;
 
  private:
-  ClusterQuestion question() const;  // the question with the load of the selected layer and step
   QComboBox* addChoice(QLayout* row, const QString& name, const QStringList& items, const QString& tip);
   void buildViews();
   bool showsLayer() const { return view_->currentIndex() == 1; }
@@ -54,9 +55,11 @@ class TimeOfAStepPanel : public Panel {
   void show(const ClusterAnswer& answer);
   std::vector<BandBars::Row> barRows() const;  // of answer_
   QStringList noteForms() const;
+  QString splitText() const;  // what is assumed on the tokens of tensor-parallel ranks
 
   BandBars* plot_;
   LayerLanes* lanes_;
+  FittedLabel* split_;
   FittedLabel* note_ = nullptr;  // nullptr while the panel is being built
   QComboBox *view_, *hardware_, *recipe_, *way_, *payload_, *ep_, *routing_, *placement_;
   bool routing_is_chosen_ = false;  // by the user

@@ -138,6 +138,17 @@ Placement place_balanced(std::span<const std::uint64_t> load_E, int ranks, const
   return from_pairs(std::move(expert_rank), n_experts, ranks);
 }
 
+Placement widened(const Placement& placement, int width) {
+  Placement wide{placement.ranks, {0}, {}};
+  for (int e = 0; e < placement.n_experts() * width; ++e) {
+    const auto first = placement.replica_rank.begin();
+    wide.replica_rank.insert(wide.replica_rank.end(), first + placement.first_replica[e / width],
+                             first + placement.first_replica[e / width + 1]);
+    wide.first_replica.push_back(to_int(wide.replica_rank.size()));
+  }
+  return wide;
+}
+
 std::vector<double> rank_loads(const Placement& placement, std::span<const std::uint64_t> load_E) {
   std::vector<double> loads(placement.ranks);
   for (int e = 0; e < placement.n_experts(); ++e) {

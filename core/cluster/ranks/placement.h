@@ -41,6 +41,9 @@ struct BalancerOptions {
 };
 Placement place_balanced(std::span<const std::uint64_t> load_E, int ranks, const BalancerOptions& options);
 
+// Returns the placement with each expert in place of `width` experts.
+Placement widened(const Placement& placement, int width);
+
 // Returns the load of each rank if every replica takes an equal share of its expert's load.
 std::vector<double> rank_loads(const Placement& placement, std::span<const std::uint64_t> load_E);
 // Returns the load of the fullest rank over the mean of the ranks: 1 is even. 0 if no expert has a load.
