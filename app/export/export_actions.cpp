@@ -31,6 +31,7 @@
 #include "core/logs/routing/export_trace.h"
 #include "core/training/checkpoint_folder.h"
 #include "widgets/cluster/layer_lanes.h"
+#include "widgets/cluster/this_imbalance_panel.h"
 #include "widgets/cluster/time_of_a_step_panel.h"
 #include "widgets/look/counted_text.h"
 
@@ -221,6 +222,8 @@ ReportSource ExportActions::reportSource() const {
     take(workspaces_->overview(), {"dock_loss"}, source.of_all);
   take(workspaces_->router(), {"dock_router_load_over_time", "dock_router_balance"}, source.of_each);
   take(workspaces_->overview(), {"dock_expert_load", "dock_quant_error", "dock_all_to_all"}, source.of_each);
+  take(workspaces_->cluster(), {"dock_cluster_live_cost", "dock_cluster_layers"}, source.of_cluster);
+  source.cost = workspaces_->cluster()->findChild<ThisImbalancePanel*>();
   return source;
 }
 

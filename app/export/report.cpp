@@ -16,14 +16,18 @@
 #include "core/findings/findings.h"
 #include "core/findings/health.h"
 #include "core/numerics/processor.h"
+#include "core/recording/history/router_window.h"
 #include "core/recording/history/step_axis.h"
+#include "widgets/cluster/this_imbalance_panel.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/panel/explain_card.h"
+#include "widgets/panel/metric_text.h"
 
 namespace moescope {
 
 namespace {
 
-constexpr std::int64_t kLastSteps = 100;  // the table shows means over this number of last steps
+constexpr std::int64_t kLossSteps = 10;  // of the mean loss, as in the panel Loss
 constexpr double kAnyDifference = 0;
 constexpr QSize kPictureSize{640, 330};
 
@@ -51,8 +55,8 @@ QString html(const std::string& text) {
   return QString::fromStdString(text).toHtmlEscaped();
 }
 
-QString figureText(float value, int digits, double factor = 1) {
-  if (is_missing(value)) return "-";
+QString figureText(double value, int digits, double factor = 1) {
+  if (is_missing(static_cast<float>(value))) return {};
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "exact" : "-Inf";
   return QString::number(factor * value, 'f', digits);
@@ -86,10 +90,12 @@ class HtmlReport {
       settings();
       findings();
       pictures();
+      cluster();
       changes();
       allSettings();
+      absent();
     }
-    out_ += "<p class=\"muted\">All figures were measured here, in these runs, unless marked otherwise. MoEScope " +
+    out_ += "<p class=\"muted\">Figures are " + kinds() + " unless marked otherwise. MoEScope " +
             QCoreApplication::applicationVersion().toHtmlEscaped() + "</p></body></html>\n";
     return out_.toUtf8();
   }
@@ -113,14 +119,17 @@ class HtmlReport {
   void health(std::size_t i);
   void figuresTable();
   QString units() const;
+  QString kinds() const;
   void settings();
-  void list(const char* title, const std::vector<std::string>& lines);
+  void list(const std::vector<std::string>& lines);
   void findings();
   void finding(const Finding& finding);
   void pictures();
   void picture(Panel* panel);
+  void cluster();
   void changes();
   void allSettings();
+  void absent();
 
   const ReportSource& source_;
   std::vector<HistoryPtr> histories_;
@@ -128,6 +137,7 @@ class HtmlReport {
   std::vector<Health> healths_;              // router verdict of each run
   std::vector<PairedRun> twins_;
   QString out_;
+  QStringList absent_, not_checked_;  // figures and panels without data, and checks that were not made
   int pictures_ = 0;
 };
 
@@ -159,8 +169,6 @@ QString HtmlReport::twinWords(std::size_t i) const {
 
 void HtmlReport::outcome() {
   out_ += "<h2>Results</h2>\n";
-  const auto has_first = [this](const Health& other) { return other.sentence == healths_.front().sentence; };
-  const bool is_one_health = !healths_.empty() && std::ranges::all_of(healths_, has_first);
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     const RunInfo& info = histories_[i]->info();
     out_ += QString("<p><b>%1</b>: %2, %3 layers, %4 of them mixture-of-experts with %5 experts, top %6; %7.</p>\n")
@@ -171,9 +179,8 @@ void HtmlReport::outcome() {
                 .arg(info.n_experts)
                 .arg(info.top_k)
                 .arg(html(info.source));
-    if (!is_one_health) health(i);
   }
-  if (is_one_health) health(0);
+  for (std::size_t i = 0; i < histories_.size(); ++i) health(i);
   for (std::size_t i = 1; i < histories_.size(); ++i) {
     const auto first = first_divergence_step(*histories_.front(), *histories_[i], kAnyDifference);
     const QString differs = first ? QString("Its losses differ from those of A from step %1 on.").arg(*first)
@@ -190,6 +197,13 @@ void HtmlReport::outcome() {
   out_ += twins_.empty() ? about : about.arg(100 * judging().matters);
 }
 
+QString HtmlReport::kinds() const {
+  QStringList kinds;
+  for (const HistoryPtr& history : histories_) kinds << measuredWhere(history.get());
+  kinds.removeDuplicates();
+  return kinds.join(" or ");
+}
+
 QString HtmlReport::units() const {
   std::vector<std::string> units;
   for (const HistoryPtr& history : histories_) units.push_back(multiplied_by(history->info().kernels));
@@ -201,38 +215,86 @@ QString HtmlReport::units() const {
   return text;
 }
 
+// Writes one paragraph for all runs with the same verdict.
 void HtmlReport::health(std::size_t i) {
   const Health& health = healths_[i];
+  const auto is_same = [&health](const Health& other) { return other.sentence == health.sentence; };
+  if (std::ranges::find_if(healths_, is_same) != healths_.begin() + to_int(i)) return;
+  QStringList runs;
+  for (std::size_t run = i; run < healths_.size() && compares(); ++run)
+    if (is_same(healths_[run])) runs << runLetter(*source_.selection, to_int(run));
   const char* look = "note";
   if (health.verdict == HealthVerdict::healthy) look = "good";
   if (health.verdict == HealthVerdict::attention) look = "warning";
   if (health.verdict >= HealthVerdict::unhealthy) look = "severe";
   out_ += QString("<p class=\"%1\"><b>%2:</b> %3 %4</p>\n")
-              .arg(look, health_verdict_name(health.verdict), html(health.sentence), html(advice_text(health)));
+              .arg(look, (runs.isEmpty() ? QString() : listed(runs) + ' ') + health_verdict_name(health.verdict),
+                   html(health.sentence), html(advice_text(health)));
 }
 
+// Figures of the 50 steps of the verdict and its tiles. Figures that no run has are not columns.
 void HtmlReport::figuresTable() {
-  const StepRange window = last_common_steps(histories_, kLastSteps);
-  if (window.empty()) return;
-  out_ += QString("<h2>Figures</h2>\n<p class=\"muted\">At step %1; means over the last %2 steps%3.</p>\n<table>\n")
-              .arg(window.last)
-              .arg(std::ssize(histories_.front()->steps_in(window)))
-              .arg(compares() ? " that all runs took" : "");
-  out_ += tableRow({"run", "loss, nats/token", "mean loss, nats/token", "MaxVio", "tokens/s", "lowest SQNR, dB",
-                    "mean SQNR, dB", "routing flips against A, %", "flips by rounding, %", "gradient cosine"},
-                   "th");
-  const std::vector<OperandSqnr> sqnr = operand_sqnr(histories_, window.last);
+  struct Column {
+    QString name;
+    QStringList cells = {};
+  };
+  std::vector<Column> columns{{"steps"},
+                              {"loss, nats/token"},
+                              {QString("mean of %1 losses").arg(kLossSteps)},
+                              {"largest overload (MaxVio)"},
+                              {"spread of load (CV)"},
+                              {"entropy of load, %"},
+                              {"unused experts"},
+                              {"tokens/s"},
+                              {"lowest SQNR, dB"},
+                              {"routing flips against A, %"},
+                              {"flips by rounding, %"},
+                              {"gradient cosine"}};
+  const Selection& selection = *source_.selection;
+  const std::vector<OperandSqnr> sqnr = operand_sqnr(histories_, last_common_steps(histories_, 1).last);
   for (std::size_t i = 0; i < histories_.size(); ++i) {
-    const RunFigures f = run_figures(*histories_[i], window);
-    out_ += tableRow({name(i), figureText(f.final_loss, 4), figureText(f.mean_loss, 4), figureText(f.max_vio, 3),
-                      figureText(f.tokens_per_s, 0), figureText(sqnr[i].worst_db, 1), figureText(sqnr[i].mean_db, 1),
-                      figureText(f.flip_rate, 2, 100), figureText(f.rounding_flip_rate, 2, 100),
-                      figureText(f.gradient_cosine, 5)});
+    const History& run = *histories_[i];
+    const std::int64_t last =
+        selection.following() ? run.steps().last : std::min(selection.stepOf(run, selection.step()), run.steps().last);
+    const RouterWindow window = router_window(run, last);
+    const RunFigures figures = run_figures(run, window_steps(run, last)),
+                     losses = run_figures(run, window_steps(run, last, kLossSteps));
+    QStringList cells{selection.rangeText(window_steps(run, last)), figureText(figures.final_loss, 3),
+                      figureText(losses.mean_loss, 3)};
+    if (window.layers.empty()) {
+      cells << QStringList(4);
+    } else {
+      int unused = 0;
+      for (const LayerWindow& layer : window.layers) unused += layer.silent;
+      const LayerWindow &overloaded = *window.worst(&LayerWindow::max_vio), &uneven = *window.worst(&LayerWindow::cv),
+                        &lowest = *std::ranges::min_element(window.layers, {}, &LayerWindow::entropy);
+      const auto placed = [](const QString& figure, int layer) { return figure + QString(", layer %1").arg(layer); };
+      cells << placed(figureText(overloaded.max_vio, 3), overloaded.layer)
+            << placed(figureText(uneven.cv, 3), uneven.layer)
+            << placed(figureText(lowest.entropy, 1, 100), lowest.layer) << QString::number(unused);
+    }
+    cells << figureText(figures.tokens_per_s, 0) << figureText(sqnr[i].worst_db, 1)
+          << figureText(figures.flip_rate, 2, 100) << figureText(figures.rounding_flip_rate, 2, 100)
+          << figureText(figures.gradient_cosine, 5);
+    for (std::size_t column = 0; column < columns.size(); ++column) columns[column].cells << cells[to_int(column)];
+  }
+  const auto is_empty = [](const Column& column) { return column.cells.join(QString()).isEmpty(); };
+  for (const Column& column : columns)
+    if (is_empty(column)) absent_ << column.name.section(QLatin1Char(','), 0, 0);
+  std::erase_if(columns, is_empty);
+  const bool has_sqnr = std::ranges::find(columns, "lowest SQNR, dB", &Column::name) != columns.end();
+  QStringList header{"run"};
+  for (const Column& column : columns) header << column.name;
+  out_ += "<h2>Figures</h2>\n<table>\n" + tableRow(header, "th");
+  for (std::size_t i = 0; i < histories_.size(); ++i) {
+    QStringList row{name(i)};
+    for (const Column& column : columns) row << (column.cells[to_int(i)].isEmpty() ? "-" : column.cells[to_int(i)]);
+    out_ += tableRow(row);
   }
   out_ +=
-      "</table>\n<p class=\"muted\">MaxVio: load of the fullest expert over its fair share, minus 1; mean over "
-      "layers. " +
-      html(kSqnrNote) + " A dash: the run has no such figure." + units() + "</p>\n";
+      "</table>\n<p class=\"muted\">The loss is that of the last of these steps; loads are of all of them, in the "
+      "layer where the figure is worst. MaxVio: load of the fullest expert over its fair share, minus 1. " +
+      (has_sqnr ? html(kSqnrNote) : QString()) + " A dash: the run has no such figure." + units() + "</p>\n";
 }
 
 // Writes the settings that differ between the runs; for logs, the settings of their first lines.
@@ -279,11 +341,11 @@ void HtmlReport::finding(const Finding& finding) {
   out_ += "</div>\n";
 }
 
-void HtmlReport::list(const char* title, const std::vector<std::string>& lines) {
+void HtmlReport::list(const std::vector<std::string>& lines) {
   if (lines.empty()) return;
-  out_ += QString("<p>%1</p><ul>").arg(title);
+  out_ += QString("<details><summary>%1</summary><ul>").arg(countedText(to_int(lines.size()), "passed check"));
   for (const std::string& line : lines) out_ += "<li>" + html(line) + "</li>";
-  out_ += "</ul>\n";
+  out_ += "</ul></details>\n";
 }
 
 void HtmlReport::findings() {
@@ -298,10 +360,11 @@ void HtmlReport::findings() {
     sort_findings(found);
     for (const Finding& one_finding : found) finding(one_finding);
     if (!found.empty()) continue;
-    out_ += "<p>No findings in this run. Read: " + html(steps_read(*histories_[i])) + ".</p>\n";
     const Checks checks = checks_of(*histories_[i], found);
-    list("Checks that passed:", checks.passed);
-    list("Not checked:", checks.not_checked);
+    out_ += "<p>No findings in this run. Read: " + html(steps_read(*histories_[i])) + ".</p>\n";
+    list(checks.passed);
+    for (const std::string& line : checks.not_checked)
+      not_checked_ << QString::fromStdString(line).section(QLatin1Char(':'), 0, 0);
   }
 }
 
@@ -313,8 +376,7 @@ void HtmlReport::picture(Panel* panel) {
   const bool empty =
       !plots.isEmpty() && std::ranges::all_of(plots, [](const PlotFrame* plot) { return !plot->notice().isEmpty(); });
   if (empty) {
-    out_ += QString("<p class=\"muted\">%1: %2</p>\n")
-                .arg(panel->title().toHtmlEscaped(), plots.front()->notice().toHtmlEscaped());
+    absent_ << panel->title();
     return;
   }
   out_ += QString(
@@ -338,6 +400,29 @@ void HtmlReport::pictures() {
     out_ += "</div>\n";
   }
   selection->setRun(run);
+}
+
+void HtmlReport::cluster() {
+  if (!source_.cost || source_.of_cluster.isEmpty()) return;
+  source_.cost->answerNow();
+  const QString headline = source_.cost->headline().value(0);
+  if (headline.isEmpty()) {
+    absent_ << "Cluster";
+    return;
+  }
+  out_ += QString("<h2>Cluster</h2>\n<p class=\"verdict\">%1</p>\n<p class=\"muted\">%2</p>\n<div class=\"figures\">\n")
+              .arg(headline.toHtmlEscaped(), source_.cost->caption().toHtmlEscaped());
+  for (Panel* panel : source_.of_cluster) picture(panel);
+  out_ += "</div>\n";
+}
+
+// Writes one line on all that the runs do not contain.
+void HtmlReport::absent() {
+  QStringList parts;
+  for (QStringList* names : {&absent_, &not_checked_}) names->removeDuplicates();
+  if (!absent_.isEmpty()) parts << "Not in these runs: " + absent_.join(", ").toHtmlEscaped() + '.';
+  if (!not_checked_.isEmpty()) parts << "Not checked: " + not_checked_.join(", ").toHtmlEscaped() + '.';
+  if (!parts.isEmpty()) out_ += "<p class=\"muted\">" + parts.join(' ') + "</p>\n";
 }
 
 void HtmlReport::changes() {

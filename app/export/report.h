@@ -1,5 +1,6 @@
 // A report of the open runs as one self-contained HTML file: the result in words, figures as SVG, tables of figures and
-// settings, findings, and the changes during training.
+// settings, findings, the cost on a cluster, and the changes during training. Figures cover the steps that the screen
+// shows: those up to the cursor.
 #pragma once
 
 #include <QByteArray>
@@ -14,6 +15,8 @@
 
 namespace moescope {
 
+class ThisImbalancePanel;
+
 struct ReportSource {
   Selection* selection = nullptr;          // the active run is changed while the pictures are drawn, and restored
   const ComparedRuns* compared = nullptr;  // differing settings of the open runs and the noise twins
@@ -21,6 +24,8 @@ struct ReportSource {
   QString file;                            // name of the recording; empty: in memory only
   QList<Panel*> of_all;                    // panels that show all runs
   QList<Panel*> of_each;                   // panels that show the active run
+  ThisImbalancePanel* cost = nullptr;      // of Cluster; its headline stands above the panels
+  QList<Panel*> of_cluster;
 };
 
 QByteArray report(const ReportSource& source);
