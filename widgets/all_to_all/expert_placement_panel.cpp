@@ -302,8 +302,8 @@ PlacementChoice ExpertPlacementPanel::choice() const {
   }
 }
 
-std::vector<std::uint64_t> ExpertPlacementPanel::load() const {
-  const RouterFrame* router = find_router(frame_.get(), selection_->layer());
+std::vector<std::uint64_t> ExpertPlacementPanel::loadIn(const TelemetryFrame* frame) const {
+  const RouterFrame* router = find_router(frame, selection_->layer());
   if (!router) return {};
   return {router->tokens_per_expert.begin(), router->tokens_per_expert.end()};
 }
@@ -317,10 +317,8 @@ bool ExpertPlacementPanel::haveShares() const {
 std::vector<std::uint64_t> ExpertPlacementPanel::otherLoad() const {
   const int place = otherRun();
   if (place < 0 || !frame_) return {};
-  const auto frame = selection_->frameOf(place);
-  const RouterFrame* router = find_router(frame.get(), selection_->layer());
-  if (!router || router->tokens_per_expert.size() != load().size()) return {};
-  return {router->tokens_per_expert.begin(), router->tokens_per_expert.end()};
+  const auto other = loadIn(selection_->frameOf(place).get());
+  return other.size() == load().size() ? other : std::vector<std::uint64_t>();
 }
 
 int ExpertPlacementPanel::otherRun() const {

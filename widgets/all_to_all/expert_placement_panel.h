@@ -101,8 +101,9 @@ class ExpertPlacementPanel : public Panel {
   void move(int expert, int to_rank);
   void choose(PlacementChoice::Kind kind);
   std::optional<PlacementSite> site() const;
-  std::vector<std::uint64_t> load() const;
-  bool haveShares() const;  // the log does not say of how many tokens
+  std::vector<std::uint64_t> load() const { return loadIn(frame_.get()); }
+  std::vector<std::uint64_t> loadIn(const TelemetryFrame* frame) const;  // of the selected layer
+  bool haveShares() const;                                               // the log does not say of how many tokens
   PlacementChoice choice() const;
   // Returns the load of the steps from which the plan for `step` is made, [E]; empty if there is no plan yet.
   std::vector<std::uint64_t> plannedOf(const PlacementChoice& choice, std::int64_t step, int n_experts) const;
