@@ -99,13 +99,14 @@ bool has_effect(const RunConfig& config, Setting setting) {
   return true;
 }
 
-// Returns the settings of model and router in which the presets of real models differ, as rows of a table.
+// Returns the settings of model or router in which the presets of real models differ, as rows of a table.
+template <class Section>
 std::vector<std::string> real_model_rows() {
   std::vector<std::string> rows;
   for (const ConfigField& field : config_fields()) {
     const Setting setting = field;
-    if (!setting.is_in<ModelConfig>() && !setting.is_in<RouterConfig>()) continue;
-    std::string row = "| `" + field.key + "` |";
+    if (!setting.is_in<Section>()) continue;
+    std::string row = "| `" + std::string(field.name()) + "` |";
     std::set<std::string> values;
     for (const std::string& name : model_preset_names()) {
       const RunConfig preset = load_preset(name).config;
@@ -121,9 +122,11 @@ std::vector<std::string> real_model_rows() {
 TEST(Presets, ManualComparesRealModels) {
   std::ifstream file(std::string(MOESCOPE_TEST_DATA) + "/../docs/router-and-balance.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
-  std::string table;
-  for (const std::string& row : real_model_rows()) table += row + "\n";
-  EXPECT_NE(page.find(table), std::string::npos) << table;
+  for (const auto& rows : {real_model_rows<ModelConfig>(), real_model_rows<RouterConfig>()}) {
+    std::string table;
+    for (const std::string& row : rows) table += row + "\n";
+    EXPECT_NE(page.find("|\n" + table + "\n"), std::string::npos) << table;
+  }
 }
 
 TEST(PublishedRecipes, RecognisedBySettings) {
