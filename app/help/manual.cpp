@@ -18,15 +18,28 @@ namespace moescope {
 
 namespace {
 
-constexpr int kTreeLevels = 4;         // levels from a program in a build folder up to its source tree
-constexpr int kShortestBeginning = 3;  // letters of a synonym that are enough
-constexpr int kNamedPage = 100;        // words in a title for which a synonym that is the title counts
+constexpr int kTreeLevels = 4;               // levels from a program in a build folder up to its source tree
+constexpr int kShortestBeginning = 3;        // letters of a synonym that are enough
+constexpr std::size_t kLettersPerError = 4;  // of a word that is spelled otherwise, whose first letter is right
+constexpr int kNamedPage = 100;              // words in a title for which a synonym that is the title counts
 
 struct PageText {
   ManualPage page;
   QStringList paragraphs;  // and rows of tables
+  QStringList headers;     // of each paragraph: the names of the columns if it is the row of a table
   QString headings;        // with the first cells of the rows of tables
 };
+
+// The row below the names of the columns is "|---|".
+QStringList headersOf(const QStringList& paragraphs) {
+  QStringList headers;
+  QString header;
+  for (qsizetype i = 0; i < paragraphs.size(); ++i) {
+    if (paragraphs.value(i + 1).startsWith("|--")) header = paragraphs[i];
+    headers << (paragraphs[i].startsWith('|') && paragraphs[i] != header ? header : QString());
+  }
+  return headers;
+}
 
 const QList<PageText>& pageTexts() {
   static QList<PageText> texts;
@@ -36,27 +49,50 @@ const QList<PageText>& pageTexts() {
     QFile file(page.path);
     if (!file.open(QIODevice::ReadOnly)) continue;
     QString whole = QString::fromUtf8(file.readAll());
-    PageText text{page, {}, {}};
+    PageText text{page, {}, {}, {}};
     for (const auto& heading : kHeading.globalMatch(whole)) text.headings += heading.captured(1) + '\n';
     text.paragraphs = whole.replace("\n|", "\n\n|").split("\n\n");
+    text.headers = headersOf(text.paragraphs);
     texts << text;
   }
   return texts;
 }
 
+const QStringList& synonymLines() {
+  static QStringList lines = QString::fromStdString(std::string(asset("palette/synonyms.txt"))).split('\n');
+  lines.removeIf([](const QString& line) { return line.isEmpty() || line.startsWith('#'); });
+  return lines;
+}
+
+// Returns the part that forms of a word share: "grad" of grade, grades and grading, "all to all" of all-to-all.
+QString stemOf(const QString& words) {
+  static const QRegularExpression kEnding("(?<=\\w{3})(es|ed|ing|ions?|s|e)$");
+  return QString(words).replace('-', ' ').remove(kEnding);
+}
+
 using Weight = std::tuple<qsizetype, qsizetype, qsizetype>;  // words in the title and in headings, places
 
-// Counts the paragraphs with all words of `hit`.
+// Returns the name of a page in the table of synonyms.
+QString nameOf(const ManualPage& page) {
+  return "manual: " + page.title.toLower();
+}
+
+// Counts the paragraphs with all words of `hit`. The names of its columns belong to each row of a table.
 Weight weightOf(const PageText& text, ManualPage& hit) {
   qsizetype in_title = 0, in_headings = 0;
   for (const QString& word : hit.words) {
     in_title += text.page.title.contains(word, Qt::CaseInsensitive);
     in_headings += text.headings.contains(word, Qt::CaseInsensitive);
   }
-  hit.places = std::ranges::count_if(text.paragraphs, [&](const QString& paragraph) {
-    return std::ranges::all_of(hit.words,
-                               [&](const QString& word) { return paragraph.contains(word, Qt::CaseInsensitive); });
-  });
+  hit.places = 0;
+  for (qsizetype i = 0; i < text.paragraphs.size(); ++i) {
+    const auto in = [&](const QString& part) {
+      return [&part](const QString& word) { return part.contains(word, Qt::CaseInsensitive); };
+    };
+    hit.places += std::ranges::any_of(hit.words, in(text.paragraphs[i])) &&
+                  std::ranges::all_of(hit.words, in(text.headers[i] + text.paragraphs[i]));
+  }
+  if (hit.places > 0) in_headings += hit.words.size();  // more than words in different places
   return {in_title, in_headings, hit.places};
 }
 
@@ -94,13 +130,11 @@ QList<ManualPage> manualPages() {
 }
 
 Synonyms synonymsOf(const QString& typed) {
-  static const QStringList kLines = QString::fromStdString(std::string(asset("palette/synonyms.txt"))).split('\n');
   QStringList words, by_beginning;
   const QString query = typed.simplified().toLower();
-  for (const QString& line : kLines) {
+  for (const QString& line : synonymLines()) {
     const QString word = line.section('=', 0, 0).trimmed();
-    if (line.startsWith('#') || word.isEmpty()) continue;
-    const bool is_word = query == word || query == word + 's';
+    const bool is_word = stemOf(query) == stemOf(word);
     if (is_word || (query.size() >= kShortestBeginning && word.startsWith(query)))
       for (const QString& synonym : line.section('=', 1).split(','))
         (is_word ? words : by_beginning) << synonym.trimmed();
@@ -108,11 +142,22 @@ Synonyms synonymsOf(const QString& typed) {
   return words.isEmpty() ? Synonyms{by_beginning} : Synonyms{words, true};
 }
 
-QStringList synonymsOfWords(const QString& typed) {
-  QStringList words;
-  for (const QString& word : typed.split(' '))
-    if (const Synonyms synonyms = synonymsOf(word); synonyms.is_whole_word) words << synonyms.words;
-  return words;
+Synonyms synonymsOfWords(const QString& typed) {
+  QStringList words = typed.split(' ', Qt::SkipEmptyParts);
+  Synonyms all;
+  qsizetype longest = 0;
+  for (qsizetype length = words.size(); length > 0; --length)
+    for (qsizetype first = 0; first + length <= words.size(); ++first) {
+      const Synonyms synonyms = synonymsOf(words.mid(first, length).join(' '));
+      if (!synonyms.is_whole_word) continue;
+      all.words << synonyms.words;
+      all.is_whole_word = true;
+      longest = std::max(longest, length);
+      for (qsizetype i = first; i < first + length; ++i) words[i] = "-";  // not its parts, too
+    }
+  const auto is_number = [](const QString& word) { return word[0].isDigit(); };
+  all.is_part = 2 * longest <= words.size() - std::ranges::count_if(words, is_number);
+  return all;
 }
 
 QString withoutFillers(const QString& typed) {
@@ -122,19 +167,43 @@ QString withoutFillers(const QString& typed) {
   return words.isEmpty() ? typed : words.join(' ');
 }
 
-QStringList wordsOfManualLike(const QString& typed) {
+QStringList wordsOf(const QString& text) {
   static const QRegularExpression kNoWord("[^\\w-]+");
-  static std::set<std::string> known;
-  for (const PageText& text : known.empty() ? pageTexts() : QList<PageText>())
-    for (const QString& word : text.paragraphs.join(' ').toLower().split(kNoWord)) known.insert(word.toStdString());
+  return text.toLower().split(kNoWord, Qt::SkipEmptyParts);
+}
+
+QString joinedWords(const QString& text) {
+  static const QRegularExpression kBetween("[-_ ]");
+  return text.toLower().remove(kBetween);
+}
+
+QString spelledLike(const QString& typed, QSet<QString> known, bool drops_others) {
+  static QSet<QString> words_of_manual;
+  for (const PageText& text : words_of_manual.isEmpty() ? pageTexts() : QList<PageText>())
+    for (const QString& word : wordsOf(text.paragraphs.join(' '))) words_of_manual << word;
+  known += words_of_manual;
+  for (const QString& line : synonymLines())
+    for (const QString& word : wordsOf(line.section('=', 0, 0))) known << word;
   QStringList words;
-  for (const QString& word : withoutFillers(typed.simplified().toLower()).split(' ')) {
-    const auto distance = [&](const std::string& other) { return edit_distance(word.toStdString(), other); };
+  for (const QString& word : typed.simplified().toLower().split(' ')) {
+    const auto begins = [&](const QString& other) { return other.startsWith(word); };
+    const auto distance = [&](const QString& other) {
+      const bool begins_alike = other.startsWith(word.left(1));
+      return std::tuple(edit_distance(word.toStdString(), other.toStdString()) + (begins_alike ? 0 : word.size()),
+                        other);
+    };
+    if (std::ranges::any_of(known, begins)) {
+      words << word;
+      continue;
+    }
     const auto nearest = std::ranges::min_element(known, {}, distance);
-    if (nearest != known.end() && distance(*nearest) <= std::size_t(word.size()) / 3)
-      words << QString::fromStdString(*nearest);
+    if (nearest != known.end() &&
+        std::get<0>(distance(*nearest)) <= std::max<std::size_t>(1, word.size() / kLettersPerError))
+      words << *nearest;
+    else if (!drops_others)
+      words << word;
   }
-  return words;
+  return words.join(' ');
 }
 
 QList<ManualPage> manualPagesWith(const QString& query) {
@@ -142,8 +211,9 @@ QList<ManualPage> manualPagesWith(const QString& query) {
     return std::ranges::any_of(text.paragraphs,
                                [&](const QString& part) { return part.contains(query, Qt::CaseInsensitive); });
   };
-  const QString typed = std::ranges::any_of(pageTexts(), has_query) ? query : withoutFillers(query);
-  const QStringList names = synonymsOfWords(typed);
+  const bool is_known = synonymsOf(query).is_whole_word || std::ranges::any_of(pageTexts(), has_query);
+  const QString typed = is_known ? query : withoutFillers(query);
+  const QStringList names = synonymsOfWords(typed).words;
   QList<std::pair<Weight, ManualPage>> found;
   for (const PageText& text : pageTexts()) {
     std::pair<Weight, ManualPage> best{{}, text.page};
@@ -158,14 +228,27 @@ QList<ManualPage> manualPagesWith(const QString& query) {
           !is_title && has_all && (best.second.words.isEmpty() || weight > best.first))
         best = {weight, hit};
     }
-    const qsizetype named = synonyms.indexOf(text.page.title.toLower());
+    const qsizetype named = synonyms.indexOf(nameOf(text.page));
     if (named >= 0) std::get<0>(best.first) += kNamedPage - named;
-    if (named >= 0 || !best.second.words.isEmpty() || names.contains(text.page.title.toLower())) found << best;
+    const qsizetype of_part = names.indexOf(nameOf(text.page));
+    if (named < 0 && of_part >= 0 && !best.second.words.isEmpty()) std::get<0>(best.first) += kNamedPage / 2 - of_part;
+    if (named >= 0 || !best.second.words.isEmpty() || of_part >= 0) found << best;
   }
   std::ranges::stable_sort(found, std::greater{}, &std::pair<Weight, ManualPage>::first);
   QList<ManualPage> pages;
   for (const auto& [weight, page] : found) pages << page;
   return pages;
+}
+
+ManualHits manualHits(const QString& typed) {
+  ManualHits hits{manualPagesWith(typed)};
+  if (!hits.pages.isEmpty()) return hits;
+  QStringList near = spelledLike(withoutFillers(typed), {}, true).split(' ', Qt::SkipEmptyParts);
+  while (hits.pages.isEmpty() && !near.isEmpty()) {
+    hits = {manualPagesWith(near.join(' ')), near.join(' ')};
+    near.erase(std::ranges::min_element(near, {}, &QString::size));
+  }
+  return hits.pages.isEmpty() ? ManualHits() : hits;
 }
 
 ManualPage manualPageOn(const QString& workspace) {

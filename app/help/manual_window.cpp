@@ -164,15 +164,11 @@ QStringList ManualWindow::words() const {
 
 // Lists the pages with what is searched, with the number of places. Returns the path of the first of them.
 QString ManualWindow::listHits() {
-  hits_ = isSearching() ? manualPagesWith(query_->text()) : QList<ManualPage>();
-  missing_->setText("Not in the manual");
-  QStringList near = hits_.isEmpty() && isSearching() ? wordsOfManualLike(query_->text()) : QStringList();
-  missing_->setVisible(!near.isEmpty());
-  while (hits_.isEmpty() && !near.isEmpty()) {
-    missing_->setText(QString("Not in the manual; nearest: %1").arg(near.join(' ')));
-    hits_ = manualPagesWith(near.join(' '));
-    near.erase(std::ranges::min_element(near, {}, &QString::size));
-  }
+  const ManualHits hits = isSearching() ? manualHits(query_->text()) : ManualHits();
+  hits_ = hits.pages;
+  missing_->setVisible(!hits.similar.isEmpty());
+  missing_->setText(hits.similar.isEmpty() ? QString("Not in the manual")
+                                           : QString("Not in the manual; nearest: %1").arg(hits.similar));
   for (int row = 0; row < pages_->count(); ++row) {
     QListWidgetItem* item = pages_->item(row);
     const QString title = item->data(kTitleRole).toString();

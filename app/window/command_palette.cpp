@@ -3,6 +3,8 @@
 #include <QHash>
 #include <QKeyEvent>
 #include <QPainter>
+#include <QRegularExpression>
+#include <QSet>
 #include <QStyledItemDelegate>
 #include <QTextLayout>
 #include <QTimer>
@@ -10,7 +12,6 @@
 #include <algorithm>
 #include <span>
 
-#include "app/help/manual.h"
 #include "core/files/text/words.h"
 #include "core/numerics/index.h"
 #include "widgets/look/fitted_text.h"
@@ -23,12 +24,13 @@ namespace moescope {
 namespace {
 
 constexpr int kPaletteWidth = 680, kPaletteRows = 14, kKindColumn = 128;
-constexpr int kInTitle = 200;       // what a word in the title counts; at the beginning of a word twice as much
-constexpr int kAsTyped = 10000;     // a title with what is typed counts more than a synonym of its beginning,
-constexpr int kAsSynonym = 200000;  // but less than a synonym of the whole word,
-constexpr int kPerSynonym = 20000;  // the first one most,
-constexpr int kAsFinding = 400000;  // and a finding about the open runs most
-constexpr int kShortestWord = 3;    // letters of a typed word by which names are similar
+constexpr int kInTitle = 200;             // what a word in the title counts; at the beginning of a word twice as much
+constexpr int kAsTyped = 10000;           // a title with what is typed counts more than a synonym of its beginning,
+constexpr int kAsSynonym = 200000;        // but less than a synonym of the whole word,
+constexpr int kPerSynonym = 20000;        // the first one most,
+constexpr int kAsFinding = 400000;        // and a finding about the open runs most
+constexpr int kPart = 100000;             // what a typed word counts that one name alone has, if no name has all words
+constexpr qsizetype kShortestJoined = 4;  // letters of a name that may be typed in one word, or in several
 
 // Paints a command's name and other name, with the matched letters in bold, and at the right its keys and its group.
 class CommandDelegate : public QStyledItemDelegate {
@@ -99,6 +101,18 @@ QString effectOf(const PaletteCommand& command) {
   return kEffects.value(command.group, command.group);
 }
 
+bool isOfManual(const PaletteCommand& command) {
+  return command.group == QLatin1String("Manual") || command.title.startsWith("Manual: ");
+}
+
+// Returns the words with a number behind them: "expert 12" of "why is expert 12 dead".
+QStringList numberedPlaces(const QString& typed) {
+  static const QRegularExpression kPlace(QStringLiteral("\\w+ \\d[\\d,]*"));
+  QStringList places;
+  for (const auto& place : kPlace.globalMatch(typed)) places << place.captured();
+  return places;
+}
+
 // Returns the place of `part` in `text`, preferably at the beginning of a word; -1: `text` does not contain it.
 int placeOfPart(const QString& part, const QString& text) {
   int place = -1, at = -1;
@@ -117,10 +131,17 @@ CommandList::CommandList(std::vector<PaletteCommand> commands, QObject* parent)
 }
 
 // Finds each typed word in the title, the group or the other names. Beginnings of words of a short title count most.
+// Also finds names that are written with other hyphens and blanks.
 std::optional<CommandList::Shown> CommandList::found(std::size_t command, const QString& query) const {
   const PaletteCommand& candidate = commands_[command];
-  Shown shown{command, -to_int(candidate.title.size()), {}};
+  Shown shown{.command = command, .score = -to_int(candidate.title.size()), .matched = {}};
   const QString other_names = candidate.group + ' ' + candidate.also + ' ' + QString(candidate.title).remove('-');
+  if (const QString name = joinedWords(query); name.size() >= kShortestJoined &&
+                                               joinedWords(candidate.title).contains(name) &&
+                                               !candidate.title.contains(query, Qt::CaseInsensitive)) {
+    shown.score += 2 * kInTitle;
+    return shown;
+  }
   for (const QString& word : query.split(' ', Qt::SkipEmptyParts)) {
     const int at = placeOfPart(word, candidate.title);
     if (at < 0 && !other_names.contains(word, Qt::CaseInsensitive)) return std::nullopt;
@@ -133,10 +154,22 @@ std::optional<CommandList::Shown> CommandList::found(std::size_t command, const 
 
 void CommandList::setQuery(const QString& query) {
   beginResetModel();
-  shown_.clear();
   QString typed = query.simplified();
+  list(typed);
+  has_match_ = !shown_.empty();
+  if (!has_match_) {
+    if (const QString spelled = wordsSpelledLike(typed); spelled != typed) list(typed = spelled);
+  }
+  const auto is_for_typed = [this](const Shown& shown) { return shown.command >= known_; };
+  if (std::ranges::all_of(shown_, is_for_typed)) listByParts(withoutFillers(typed));
+  if (!typed.isEmpty()) std::ranges::stable_sort(shown_, std::greater{}, &Shown::score);
+  endResetModel();
+}
+
+void CommandList::list(QString typed) {
+  shown_.clear();
   const auto is_named = [&](const PaletteCommand& command) {
-    return command.title.contains(typed, Qt::CaseInsensitive) || command.also.contains(typed, Qt::CaseInsensitive);
+    return joinedWords(command.title).contains(joinedWords(typed)) || command.also.contains(typed, Qt::CaseInsensitive);
   };
   const bool names_none = std::ranges::none_of(std::span(commands_).first(known_), is_named);
   if (names_none) typed = withoutFillers(typed);
@@ -146,50 +179,82 @@ void CommandList::setQuery(const QString& query) {
          commands_[i].of_typed ? commands_[i].of_typed(typed) : std::vector<PaletteCommand>())
       commands_.push_back(command);
   Synonyms synonyms = synonymsOf(typed);
-  if (names_none && synonyms.words.isEmpty()) synonyms.words = synonymsOfWords(typed);
-  const QStringList queries = QStringList(typed) + synonyms.words;
+  if (names_none && synonyms.words.isEmpty()) synonyms = synonymsOfWords(typed);
   for (std::size_t i = 0; i < commands_.size(); ++i) {
-    if (commands_[i].of_typed) continue;
-    std::optional<Shown> best;
-    for (int q = 0; q < queries.size(); ++q) {
-      if (q > 0 && !commands_[i].title.contains(queries[q], Qt::CaseInsensitive)) continue;
-      auto shown = found(i, queries[q]);
-      if (shown && q > 0) shown->matched.clear();  // it is not what was typed
-      if (shown && q > 0 && synonyms.is_whole_word) shown->score += kAsSynonym - q * kPerSynonym;
-      if (shown && (!best || shown->score > best->score)) best = std::move(shown);
-    }
+    std::optional<Shown> best = commands_[i].of_typed ? std::nullopt : bestOf(i, typed, synonyms);
     if (!best) continue;
-    const bool is_term = commands_[i].group == QLatin1String("Term");  // what the window has comes first
-    const bool is_of_manual =
-        commands_[i].group == QLatin1String("Manual") || commands_[i].title.startsWith("Manual: ");
-    if (commands_[i].group == QLatin1String("Finding") && commands_[i].title.contains(typed, Qt::CaseInsensitive))
-      best->score += kAsFinding;
-    if (is_of_manual || (!is_term && commands_[i].title.contains(typed, Qt::CaseInsensitive)))
-      best->score += is_of_manual ? -kAsFinding : kAsTyped;
+    if (best->synonym >= 0 && synonyms.is_whole_word) best->score += kAsSynonym - (1 + best->synonym) * kPerSynonym;
+    best->score += priority(*best, typed, synonyms);
     shown_.push_back(std::move(*best));
   }
-  has_match_ = !shown_.empty();
-  if (!has_match_) listSimilar(typed.toLower());
-  if (!typed.isEmpty()) std::ranges::stable_sort(shown_, std::greater{}, &Shown::score);
-  endResetModel();
 }
 
-// Lists the commands of which a word differs from `query` by few letters, then those with one of its words.
-void CommandList::listSimilar(const QString& query) {
-  const std::string typed = query.toStdString();
-  const std::size_t max_distance = std::max<std::size_t>(2, typed.size() / 3);
-  for (std::size_t i = 0; i < commands_.size(); ++i) {
-    if (commands_[i].of_typed || i >= known_) continue;
-    std::size_t distance = max_distance + 1;
-    bool has_word = false;
-    for (const QString& word : (commands_[i].title + ' ' + commands_[i].also).toLower().split(' ')) {
-      distance = std::min(distance, edit_distance(typed, word.toStdString()));
-      has_word |= std::ranges::any_of(
-          query.split(' '), [&](const QString& part) { return part.size() >= kShortestWord && word.startsWith(part); });
-    }
-    const bool is_similar = distance <= max_distance && distance < typed.size();
-    if (is_similar || has_word) shown_.push_back({i, -to_int(distance), {}});
+// Finds a command by what is typed, a command for what is typed also by a numbered place in it, or the first synonym.
+std::optional<CommandList::Shown> CommandList::bestOf(std::size_t command, const QString& typed,
+                                                      const Synonyms& synonyms) const {
+  if (!synonyms.is_whole_word)
+    if (auto shown = found(command, typed)) return shown;
+  for (int s = 0; s < synonyms.words.size(); ++s) {
+    const QString& word = synonyms.words[s];
+    if (!commands_[command].title.contains(word, Qt::CaseInsensitive)) continue;
+    auto shown = found(command, word);
+    if (!shown) continue;
+    shown->synonym = s;
+    if (word != typed) shown->matched.clear();
+    return shown;
   }
+  if (auto shown = found(command, typed)) return shown;
+  for (const QString& place : command < known_ ? QStringList() : numberedPlaces(typed))
+    if (auto shown = found(command, place)) {
+      shown->score += kAsSynonym - kAsFinding;  // below findings that have all words
+      return shown;
+    }
+  return std::nullopt;
+}
+
+// What the window has comes before terms, and these before pages of the manual with the words, in their order. A page
+// that is meant and has all words comes before names for some of the words.
+int CommandList::priority(const Shown& shown, const QString& typed, const Synonyms& synonyms) const {
+  const std::size_t index = shown.command;
+  const PaletteCommand& command = commands_[index];
+  const bool is_for_typed = index >= known_;
+  if (isOfManual(command)) {
+    const bool is_meant = synonyms.words.contains("manual: " + command.title.section(": ", -1).toLower());
+    const int order = is_for_typed ? to_int(index - known_) * kInTitle : 0;
+    return (is_for_typed && synonyms.is_part && is_meant ? kAsFinding : -kAsFinding) - order;
+  }
+  if (is_for_typed) return kAsFinding;
+  if (command.group == QLatin1String("Finding")) return shown.synonym < 0 ? kAsFinding : 0;
+  return command.group != QLatin1String("Term") && command.title.contains(typed, Qt::CaseInsensitive) ? kAsTyped : 0;
+}
+
+// Adds the commands with some of the typed words. A word counts the more, the fewer names have it.
+void CommandList::listByParts(const QString& typed) {
+  const auto has = [&](std::size_t command, const QString& word) {
+    const QStringList words = wordsOf(commands_[command].title + ' ' + commands_[command].also);
+    return std::ranges::any_of(words, [&](const QString& other) { return other.startsWith(word); });
+  };
+  std::vector<int> scores(known_);
+  for (const QString& word : typed.split(' ', Qt::SkipEmptyParts)) {
+    std::vector<std::size_t> with_word;
+    for (std::size_t i = 0; i < known_; ++i)
+      if (!commands_[i].of_typed && has(i, word)) with_word.push_back(i);
+    for (const std::size_t i : with_word)
+      scores[i] += (placeOfPart(word, commands_[i].title) >= 0 ? 2 : 1) * kPart / to_int(with_word.size());
+  }
+  const int best = scores.empty() ? 0 : std::ranges::max(scores);
+  for (std::size_t i = 0; i < known_; ++i)
+    if (scores[i] > 0 && 2 * scores[i] >= best)
+      shown_.push_back(
+          {.command = i, .score = scores[i] - to_int(commands_[i].title.size()) - kAsFinding, .matched = {}});
+}
+
+// Returns the typed words, and for those that no name has, the most similar word of the names, synonyms and manual.
+QString CommandList::wordsSpelledLike(const QString& typed) const {
+  QSet<QString> known;
+  for (const PaletteCommand& command : std::span(commands_).first(known_))
+    for (const QString& word : wordsOf(command.title + ' ' + command.also)) known << word;
+  return spelledLike(withoutFillers(typed), known);
 }
 
 int CommandList::rowCount(const QModelIndex& parent) const {

@@ -12,6 +12,8 @@
 #include <optional>
 #include <vector>
 
+#include "app/help/manual.h"
+
 namespace moescope {
 
 struct PaletteCommand {
@@ -30,8 +32,8 @@ class CommandList : public QAbstractListModel {
  public:
   enum Roles { kGroup = Qt::UserRole, kKeys, kMatched, kAlso, kEffect };
   explicit CommandList(std::vector<PaletteCommand> commands, QObject* parent);
-  // Lists the best match first; without a match, the commands with the most similar names. An empty query lists all
-  // commands in their order.
+  // Lists the best match first; without a match, that of similar words, or the commands with some of the words. An
+  // empty query lists all commands in their order.
   void setQuery(const QString& query);
   bool hasMatch() const { return has_match_; }
   const PaletteCommand& at(int row) const { return commands_[shown_[row].command]; }
@@ -43,9 +45,14 @@ class CommandList : public QAbstractListModel {
     std::size_t command;
     int score;
     std::vector<int> matched;
+    int synonym = -1;  // its place among the synonyms; -1: found by what was typed
   };
   std::optional<Shown> found(std::size_t command, const QString& query) const;
-  void listSimilar(const QString& query);
+  void list(QString typed);
+  std::optional<Shown> bestOf(std::size_t command, const QString& typed, const Synonyms& synonyms) const;
+  int priority(const Shown& shown, const QString& typed, const Synonyms& synonyms) const;
+  void listByParts(const QString& typed);
+  QString wordsSpelledLike(const QString& typed) const;
 
   std::vector<PaletteCommand> commands_;
   std::size_t known_;  // number of commands; those behind them are for what is typed

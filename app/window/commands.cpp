@@ -28,6 +28,7 @@
 #include "core/recording/history/router_window.h"
 #include "widgets/cluster/time_of_a_step_panel.h"
 #include "widgets/look/counted_text.h"
+#include "widgets/look/setting_labels.h"
 #include "widgets/microscaling/format_card.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/format_text.h"
@@ -151,7 +152,7 @@ class Collector {
     for (const ConfigField& field : config_fields())
       if (is_offered(field, config))
         add(
-            printedText(field.label), "Setting",
+            printedText(settingLabel(QString::fromStdString(field.key)).toStdString()), "Setting",
             [window = window_, key = QString::fromStdString(field.key)] { window->liveSettings()->focus(key); }, {},
             QString::fromStdString(field.key));
   }
@@ -231,7 +232,8 @@ class Collector {
       commands_.emplace_back().of_typed = [=](const QString& typed) {
         std::vector<PaletteCommand> found;
         if (const std::int64_t number = numberIn(typed); number >= 0 && has(number))
-          found.push_back({name + u' ' + formatCount(number), group, {}, [=] { show(number); }, {}});
+          found.push_back(
+              {name + u' ' + formatCount(number), group, {}, [=] { show(number); }, QString::number(number)});
         return found;
       };
     };
