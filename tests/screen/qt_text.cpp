@@ -543,7 +543,7 @@ class TextTest : public QObject {
     QCOMPARE(panel->findChild<MatrixPlot*>()->notice(), QString());
     QTRY_VERIFY(text->dock("dock_text_coactivation")->isHidden());
     const auto parts = panel->findChildren<QWidget*>();
-    for (const char* part : {"step 600", "only python at step 1,400", "counts of layer 4 alone"})
+    for (const char* part : {"step 600", "only python at step 1,400", "only layer 4 has counts"})
       QTRY_VERIFY2(std::ranges::any_of(parts, [&](const QWidget* w) { return w->toolTip().contains(part); }), part);
   }
 

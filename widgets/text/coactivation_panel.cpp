@@ -16,7 +16,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kTeamOrder = 0;  // index of "by team" in the choice of order
+constexpr int kGroupOrder = 0;  // index of "by co-activation" in the choice of order
 constexpr std::size_t kNamedKinds = 3;
 
 // Returns counts of the kinds of tokens by expert: bytes, or domains if the run does not read bytes; empty if it has
@@ -78,9 +78,10 @@ CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
   switch_->setAccessibleName("Co-activation as a matrix, a map of the experts, or the similarity of their outputs");
   addControl(switch_);
   addControl(new LayerCombo(selection_, this));
-  sort_ = makeChoice({"by team", "by id"}, "Order of experts",
-                     "by team: experts that are chosen together, or have similar outputs, are neighbours "
-                     "(average-linkage clustering)");
+  sort_ = makeChoice({"by co-activation", "by id"}, "Order of experts",
+                     "by co-activation: experts that are chosen together, or have similar outputs, are neighbours "
+                     "(average-linkage clustering). "
+                     "While a run trains, they are sorted anew each time its number of steps has doubled");
   connect(sort_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(sort_);
   views_->addWidget(view_);
@@ -184,7 +185,7 @@ void CoactivationPanel::refillSimilarity() {
   const int experts = layer->experts();
   order_.resize(experts);
   std::iota(order_.begin(), order_.end(), 0);
-  if (sort_->currentIndex() == kTeamOrder) {
+  if (sort_->currentIndex() == kGroupOrder) {
     std::vector<float> cosine_EE;
     for (int i = 0; i < experts; ++i)
       for (int j = 0; j < experts; ++j) cosine_EE.push_back(static_cast<float>(layer->cosine(i, j).mean));
@@ -211,7 +212,9 @@ void CoactivationPanel::refillTogether() {
   baseline_ = coactivation_baseline(top_k, experts);
   order_.resize(experts);
   std::iota(order_.begin(), order_.end(), 0);
-  if (sort_->currentIndex() == kTeamOrder) order_ = coactivation_order(specialisation->together_EE, experts);
+  const auto sorted_by = countsForOrder(*selection_, frame_);
+  if (sort_->currentIndex() == kGroupOrder)
+    order_ = coactivation_order(specialisationOf(sorted_by.get(), selection_->layer())->together_EE, experts);
   std::vector<std::uint8_t> codes;
   for (const int i : order_)
     for (const int j : order_) {

@@ -3,6 +3,7 @@
 #include <QPainter>
 #include <QStandardItemModel>
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -46,6 +47,14 @@ const SpecialisationFrame* specialisationOf(const TelemetryFrame* frame, int lay
   if (!frame) return nullptr;
   const auto found = std::ranges::find(frame->specialisation, layer, &SpecialisationFrame::layer);
   return found == frame->specialisation.end() ? nullptr : &*found;
+}
+
+std::shared_ptr<const TelemetryFrame> countsForOrder(const Selection& selection,
+                                                     std::shared_ptr<const TelemetryFrame> shown) {
+  if (!selection.growing() || !selection.following() || shown->step < 1) return shown;
+  const auto step = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(shown->step)));
+  const auto earlier = selection.history()->specialisation_layer_at(selection.layer(), step);
+  return specialisationOf(earlier.get(), selection.layer()) ? earlier : shown;
 }
 
 LegendScale liftLegend(bool dark) {
@@ -98,7 +107,8 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
     selection_->setExpert(columns_[column]);
     view_->markDirty();
   });
-  addControl(new LayerCombo(selection_, this));
+  layer_ = new LayerCombo(selection_, this);
+  addControl(layer_);
   figure_ = makeChoice(
       {"use by domain", "use by byte", "loss without it", "pruned models"}, "Figure",
       "Use: share of the slots of a domain, or of a kind of byte, that go to an expert, divided by the expert's share "
@@ -107,8 +117,9 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
       "of every layer");
   connect(figure_, &QComboBox::currentIndexChanged, this, &SpecialisationPanel::showFigure);
   addControl(figure_);
-  order_ = makeChoice({"by id", "by domain", "by team"}, "Order of experts",
-                      "Order of the columns: by id, by the domain that prefers the expert most, or by co-activation");
+  order_ = makeChoice({"by id", "by domain", "by co-activation"}, "Order of experts",
+                      "Order of the columns: by id, by the domain that prefers the expert most, or by co-activation. "
+                      "While a run trains, they are sorted anew each time its number of steps has doubled");
   order_->setCurrentIndex(kByDomain);
   connect(order_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(order_);
@@ -283,6 +294,7 @@ void SpecialisationPanel::refill() {
     return view_->setNotice(notInLogNotice(history->info(), "domains by expert"));
   lift_ = domain_lift(*specialisation);
   share_ = domain_share(*specialisation);
+  layer_->setVisible(specialisation->layer == selection_->layer());
   const QStringList domains_counted = countedDomains();
   view_->setNotice(domains_counted.size() > 1 ? QString()
                                               : QString("Specialisation compares texts of two domains or more. Counted "
@@ -290,7 +302,9 @@ void SpecialisationPanel::refill() {
                                                     .arg(domains_counted.value(0, "none")));
   if (!view_->notice().isEmpty()) return;
   base_ = expert_share(*specialisation);
-  columns_ = columnOrder(*specialisation, lift_);
+  const auto sorted_by = countsForOrder(*selection_, frame_);
+  const SpecialisationFrame* sorted = specialisationOf(sorted_by.get(), specialisation->layer);
+  columns_ = columnOrder(sorted ? *sorted : *specialisation, sorted ? domain_lift(*sorted) : lift_);
   const int experts = to_int(specialisation->n_experts());
   const auto domains = to_int(lift_.size()) / experts;
   std::vector<std::uint8_t> codes;
@@ -383,7 +397,7 @@ QString SpecialisationPanel::status() const {
   QStringList parts{step < 0 ? QString() : timeStatus(step, false)};
   if (!byBytes() && !one_domain_.isEmpty()) parts << one_domain_;
   if (const auto* table = byBytes() ? nullptr : counts(); table && table->layer != selection_->layer())
-    parts.prepend(QString("counts of layer %1 alone").arg(table->layer));
+    parts.prepend(QString("only layer %1 has counts").arg(table->layer));
   return parts.join(", ");
 }
 

@@ -5,7 +5,7 @@
 #include <QPainter>
 #include <QWheelEvent>
 #include <algorithm>
-#include <map>
+#include <set>
 
 #include "core/files/text/text_escape.h"
 #include "widgets/look/tokens.h"
@@ -111,8 +111,23 @@ QColor TokenTextView::blended(const Row& row, int position) const {
   if (highlight_ < 0 || row.layer->layer != highlight_layer_)
     return mixedColor(ground, row.colors.colorOf(experts[0]), highlight_ < 0 ? 0.85 : 0.25);
   const auto* place = std::find(experts, experts + top_k, static_cast<std::uint16_t>(highlight_));
-  if (place == experts + top_k) return mixedColor(ground, palette().text().color(), 0.06);
-  return mixedColor(ground, row.colors.colorOf(highlight_), place == experts ? 0.95 : 0.5);
+  return highlightColor(row, place != experts + top_k, place == experts);
+}
+
+QColor TokenTextView::highlightColor(const Row& row, bool is_chosen, bool is_first) const {
+  const QColor ground = palette().base().color();
+  if (!is_chosen) return mixedColor(ground, palette().text().color(), 0.06);
+  return mixedColor(ground, row.colors.colorOf(highlight_), is_first ? 0.95 : 0.5);
+}
+
+LegendScale TokenTextView::highlightLegend() const {
+  const Row* row = legendRow();
+  LegendScale legend;
+  if (!row || highlight_ < 0 || row->layer->layer != highlight_layer_) return legend;
+  legend.swatches = {{highlightColor(*row, true, true), QString("expert %1 first").arg(highlight_)}};
+  if (row->layer->top_k > 1) legend.swatches.push_back({highlightColor(*row, true, false), "also chosen"});
+  legend.swatches.push_back({highlightColor(*row, false, false), "not chosen"});
+  return legend;
 }
 
 void TokenTextView::paintData(QPainter& painter) {
@@ -183,15 +198,13 @@ const TokenTextView::Row* TokenTextView::legendRow() const {
   return rows_.empty() ? nullptr : &rows_.front();
 }
 
-// Paints the experts in descending order of the number of tokens whose first choice they are.
+// Paints the experts that are a first choice, by id, so that they keep their order while the run trains.
 void TokenTextView::paintLegend(QPainter& painter) {
   chips_.clear();
   const Row* row = legendRow();
   if (!row) return;
-  std::map<int, int> counts;
-  for (const TokenSpan& token : tokens_) ++counts[row->layer->experts_TK[token.begin * row->layer->top_k]];
-  std::vector<std::pair<int, int>> experts(counts.begin(), counts.end());
-  std::ranges::stable_sort(experts, std::greater{}, &std::pair<int, int>::second);
+  std::set<int> experts;
+  for (const TokenSpan& token : tokens_) experts.insert(row->layer->experts_TK[token.begin * row->layer->top_k]);
   const QFontMetrics metrics(painter.font());
   const QString name = QString("layer %1, expert:").arg(row->layer->layer);
   int x = plotRect().left();
@@ -199,7 +212,7 @@ void TokenTextView::paintLegend(QPainter& painter) {
   painter.setPen(mutedText(palette()));
   painter.drawText(QRect(x, y, metrics.horizontalAdvance(name), withType(kLegendHeight) - 2), Qt::AlignVCenter, name);
   x += metrics.horizontalAdvance(name) + 6;
-  for (const auto& [e, tokens] : experts) {
+  for (const int e : experts) {
     const QString label = QString::number(e);
     const int width = metrics.horizontalAdvance(label) + 10;
     if (x + width > plotRect().right() - 12) {

@@ -8,6 +8,7 @@
 
 #include "core/frame/frame.h"
 #include "widgets/panel/expert_colors.h"
+#include "widgets/plots/color_scale.h"
 #include "widgets/plots/plot_frame.h"
 
 namespace moescope {
@@ -32,6 +33,8 @@ class TokenTextView : public PlotFrame {
   }
   void setCurrent(int position) { current_ = position; }  // -1: none
   const TokenFrame* text() const { return text_.get(); }
+  // Explains the colours of the letters while an expert is highlighted; else it is empty.
+  LegendScale highlightLegend() const;
   std::function<QStringList(int position, int layer)> describe;  // of the token that begins at `position`
   // Returns the rectangle of the character with the byte `position`; null if it is scrolled out of sight.
   QRect cellOf(int position) const;
@@ -67,6 +70,7 @@ class TokenTextView : public PlotFrame {
   void paintLetter(QPainter& painter, std::size_t byte, TokenSpan token) const;
   const Row* legendRow() const;
   QColor blended(const Row& row, int position) const;
+  QColor highlightColor(const Row& row, bool is_chosen, bool is_first) const;
   void paintLines(QPainter& painter) const;
   void paintLetters(QPainter& painter) const;
   void paintLegend(QPainter& painter);

@@ -153,7 +153,7 @@ TokensAndSamplePanel::TokensAndSamplePanel(Selection* selection, Shows shows, QW
     : Panel(selection, shows == Shows::sample ? QString("Sample") : QString("Tokens"), Provenance::measured_here,
             parent),
       shows_(shows) {
-  showAnswers();
+  showAnswers([this] { return view_->highlightLegend(); });
   view_ = new TokenTextView(this);
   view_->refill = [this] { refill(); };
   view_->describe = [this](int position, int layer) { return describe(position, layer); };
@@ -217,9 +217,9 @@ void TokensAndSamplePanel::addControls() {
   all_layers_->setAccessibleName("All layers");
   connect(all_layers_, &QToolButton::toggled, view_, &PlotFrame::markDirty);
   addControl(all_layers_);
-  color_ =
-      makeChoice({"colour by id", "colour by team"}, "Colours of experts",
-                 "by id: an expert keeps its colour over time\nby team: experts chosen together have similar colours");
+  color_ = makeChoice(
+      {"colour by id", "colour by co-activation"}, "Colours of experts",
+      "by id: an expert keeps its colour over time\nby co-activation: experts chosen together have similar colours");
   connect(color_, &QComboBox::currentIndexChanged, this, [this] {
     view_->markDirty();
     path_->markDirty();
