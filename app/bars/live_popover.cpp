@@ -13,20 +13,20 @@ namespace moescope {
 
 LivePopover::LivePopover(QWidget* parent) : Popover("Live settings", parent) {
   setObjectName("live_popover");
-  addField(&OptimizerConfig::lr, "Learning rate");
-  addField(&RouterConfig::bias_update_rate, "Bias update rate");
-  addField(&RouterConfig::aux_mode, "Auxiliary loss");
-  addField(&RouterConfig::aux_coeff, "Loss weight");
-  addField(&RouterConfig::top_k, "Experts per token");
-  addField(&PrecisionConfig::experts, "Routed experts");
-  addField(&PrecisionConfig::operands, "Operand overrides");
+  addField(&OptimizerConfig::lr);
+  addField(&RouterConfig::bias_update_rate);
+  addField(&RouterConfig::aux_mode);
+  addField(&RouterConfig::aux_coeff);
+  addField(&RouterConfig::top_k);
+  addField(&PrecisionConfig::experts);
+  addField(&PrecisionConfig::operands);
   addFoot();
   showConfig(nullptr, false);
 }
 
-void LivePopover::addField(Setting setting, const QString& label) {
+void LivePopover::addField(Setting setting) {
   auto* editor = new FieldEditor(setting.field());
-  QLabel* name = addRow(label, editor);
+  QLabel* name = addRow(QString::fromStdString(setting.field().label), editor);
   offerTwins(name, editor->field(),
              {.present = [editor] { return editor->value().value_or(editor->field().get(RunConfig{})); },
               .possible = [this] { return live_; },

@@ -41,7 +41,7 @@ class LivePopover : public Popover {
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
-  void addField(Setting setting, const QString& label);
+  void addField(Setting setting);
   void addFoot();
   void onCommitted(FieldEditor* editor);
 

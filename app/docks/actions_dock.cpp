@@ -19,23 +19,11 @@ namespace moescope {
 
 namespace {
 
-struct Shown {
-  Setting setting;
-  const char* label;
-};
-
-std::vector<Shown> shownFields() {
-  return {{&RouterConfig::frozen, "Frozen router"},
-          {&RouterConfig::force_balance, "Forced balance"},
-          {&RouterConfig::killed_experts, "Removed experts"},
-          {&RouterConfig::pinned_bias, "Fixed biases"},
-          {&RouterConfig::gate_noise, "Gate noise"},
-          {&OptimizerConfig::router_lr_factor, "Router rate factor"},
-          {&RouterConfig::score_func, "Score function"},
-          {&RouterConfig::n_groups, "Expert groups"},
-          {&RouterConfig::n_limited_groups, "Groups per token"},
-          {&RouterConfig::bias_centring, "Centred updates"},
-          {&RouterConfig::z_coeff, "Z-loss weight"}};
+std::vector<Setting> shownFields() {
+  return {&RouterConfig::frozen,        &RouterConfig::force_balance, &RouterConfig::killed_experts,
+          &RouterConfig::pinned_bias,   &RouterConfig::gate_noise,    &OptimizerConfig::router_lr_factor,
+          &RouterConfig::score_func,    &RouterConfig::n_groups,      &RouterConfig::n_limited_groups,
+          &RouterConfig::bias_centring, &RouterConfig::z_coeff};
 }
 
 QWidget* section(const QString& title, QWidget* content) {
@@ -84,10 +72,10 @@ QWidget* ActionsDock::makeFields() {
   form->setContentsMargins(0, 0, 0, 0);
   form->setVerticalSpacing(kSpace4);
   fields->setLayout(form);
-  for (const Shown& shown : shownFields()) {
-    auto* editor = new FieldEditor(shown.setting.field());
-    addField(form, shown.label, editor)->setToolTip(editor->toolTip());
-    editors_.emplace(shown.setting, editor);
+  for (const Setting& setting : shownFields()) {
+    auto* editor = new FieldEditor(setting.field());
+    addField(form, QString::fromStdString(setting.field().label), editor)->setToolTip(editor->toolTip());
+    editors_.emplace(setting, editor);
     connect(editor, &FieldEditor::edited, this, [this, editor] { showProblem(editor->problem()); });
     connect(editor, &FieldEditor::committed, this, [this, editor] {
       showProblem(editor->problem());

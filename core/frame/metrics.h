@@ -233,7 +233,7 @@ inline constexpr std::array<MetricInfo, 24> kArrayMetrics = {{
      "Falls suddenly: the router was disrupted. Stays low while most experts stay the same: in each set one expert "
      "changes, usually the last, which has the narrowest margin.",
      "set of chosen experts compared token by token with the earlier step", "router.bias_update_rate, optimizer.lr"},
-    {"filler_fraction", "Filler up to capacity", "share",
+    {"filler_fraction", "Filler rows up to capacity", "share",
      "sum_e max(0, ceil(c T K / E) - n_e) / (T K), c the capacity factor",
      "Small compared with the dropped copies, or worth its cost for fixed shapes.",
      "High: most rows that are sent and computed belong to no token that chose the expert.",

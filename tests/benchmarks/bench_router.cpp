@@ -61,7 +61,7 @@ Named made(Selection* selection, const QString& name) {
 std::vector<Named> panels(Selection* s) {
   std::vector<Named> all;
   all.push_back(made<ExpertLoadPanel>(s, "Expert load, by id"));
-  all.push_back(made<ExpertLoadPanel>(s, "Expert load, by cluster", "Order of experts", "by cluster"));
+  all.push_back(made<ExpertLoadPanel>(s, "Expert load, by co-activation", "Order of experts", "by co-activation"));
   for (const char* summary : {"mean", "extreme"}) {
     auto load = std::make_unique<ExpertLoadPanel>(s, ExpertLoadPanel::one_layer);
     choose(load.get(), "Steps that share a pixel", summary);

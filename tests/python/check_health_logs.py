@@ -122,7 +122,7 @@ class Sentence:
             self.any_window(match, layer, lambda shares: shares[int(match[1])], match[2])
         for match, layer in self.each(r"experts %s get up to %s times their fair share" % (LIST, NUMBER)):
             self.any_window(match, layer, max, match[3])
-        for match, layer in self.each(r"experts %s take (\d+) %% of its assignments" % LIST):
+        for match, layer in self.each(r"experts %s take (\d+) %% of its token copies" % LIST):
             named = [int(each) for each in re.findall(r"\d+", match[1])]
             if match[2] is None:
                 self.any_window(match, layer, lambda shares: 100 * shares[named].sum() / self.log.experts, match[3])

@@ -131,7 +131,7 @@ class QtHealth : public QObject {
   void layersExpertsAndStepsOfTheSentenceAreLinks() {
     const QString html = withLinks(
         "3 of 8 MoE layers have collapsed (1, 2 and 13). Worst: layer 12, since step 1,480: experts 16, 28 and 3 more "
-        "take 46 % of its assignments and 171 of 256 get none.");
+        "take 46 % of its token copies and 171 of 256 get none.");
     for (const char* link :
          {"'layer:1'", "'layer:13'", "'layer:12'>layer 12<", "'step:1480'>step 1,480<", "'expert:16'", "'expert:28'"})
       QVERIFY2(html.contains(link), link);

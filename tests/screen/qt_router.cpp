@@ -118,7 +118,7 @@ class RouterPanelsTest : public QObject {
     const FullestExperts fullest = fullest_experts(window.utilisation);
     QVERIFY(fullest.experts.size() > 1);
     QCOMPARE(load.answerText(),
-             QString("Who gets the tokens of layer %1? %2 experts take %3 % of the assignments, at most %4 \u00d7 "
+             QString("Who gets the tokens of layer %1? %2 experts take %3 % of the token copies, at most %4 \u00d7 "
                      "fair share, over steps %5 to %6")
                  .arg(selection_->layer())
                  .arg(fullest.experts.size())
@@ -196,7 +196,7 @@ class RouterPanelsTest : public QObject {
     for (const double factor : {0.75, 1.0, 2.5}) {
       const QString readout = plot->describe(factor).join(u' ');
       QVERIFY2(readout.contains("would drop " + formatPercent(dropped_fraction(counts, factor))), qPrintable(readout));
-      QVERIFY2(readout.contains("filler " + formatPercent(filler_fraction(counts, factor))), qPrintable(readout));
+      QVERIFY2(readout.contains("filler rows " + formatPercent(filler_fraction(counts, factor))), qPrintable(readout));
       QVERIFY2(readout.contains("zero rows padded to 16 " + formatPercent(padding_fraction(counts, 16))),
                qPrintable(readout));
     }
@@ -277,7 +277,7 @@ class RouterPanelsTest : public QObject {
     Selection selection;
     selection.setHistories({run.history()});
     ExpertLoadPanel panel(&selection);
-    choose(&panel, "Order of experts", "by cluster");
+    choose(&panel, "Order of experts", "by co-activation");
     show(&panel);
     int changes = 0, before = -1;
     for (int column = 0; column < 16; ++column) {

@@ -254,7 +254,7 @@ void BalancePanel::refillCapacity() {
   CurvePlot::Curve one{.label = QString("dropped, layer %1").arg(selection_->layer()),
                        .color = curveColor(*selection_, 3),
                        .points = {}};
-  CurvePlot::Curve filler{.label = "filler, mean of layers", .color = curveColor(*selection_, 2), .points = {}};
+  CurvePlot::Curve filler{.label = "filler rows, mean of layers", .color = curveColor(*selection_, 2), .points = {}};
   for (double factor = kMinFactor; factor <= kMaxFactor + 1e-9; factor += kFactorStep) {
     double dropped = 0, filled = 0, largest = 0;
     for (const RouterFrame& router : frame->routers) {
@@ -292,7 +292,7 @@ Panel::Answer BalancePanel::answerOfCapacity() const {
     ++layers;
   }
   if (layers == 0) return {};
-  const QString first = QString("Capacity factor %1 would drop %2 of the assignments")
+  const QString first = QString("Capacity factor %1 would drop %2 of the token copies")
                             .arg(capacityFactor(), 0, 'f', 2)
                             .arg(formatPercent(dropped / layers));
   const QString padding =
@@ -338,7 +338,7 @@ ValueTable BalancePanel::tableOfCapacity(double factor) const {
                                    {"layer"},
                                    {"capacity factor", "", 3},
                                    {"would drop", "share"},
-                                   {"filler", "share"}};
+                                   {"filler rows", "share"}};
   for (const std::uint32_t alignment : kAlignments)
     columns.push_back({fmt::format("zero rows padded to {}", alignment), "share"});
   ValueTable table(std::move(columns));

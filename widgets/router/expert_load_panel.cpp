@@ -82,7 +82,7 @@ void ExpertLoadPanel::buildControls(View view) {
   connect(switch_, &ViewSwitch::changed, this, &ExpertLoadPanel::showView);
   layer_ = new LayerCombo(selection_, this);
   sort_ = makeChoice(
-      {"by id", "by load", "by cluster"}, "Order of experts",
+      {"by id", "by load", "by co-activation"}, "Order of experts",
       "Order of the experts of each layer: by id, from the most to the least loaded at the cursor, or so that experts "
       "chosen together are neighbours");
   span_ = makeChoice({"", ""}, "Steps", "Load of the last steps together, as in the verdict, or of the cursor's step");
@@ -438,7 +438,7 @@ Panel::Answer ExpertLoadPanel::answerOfLayers() const {
            head + QStringLiteral("; ") + expert_text, head + QStringLiteral("; ") + short_who, head}};
 }
 
-// "4 experts take 46 % of the assignments, 171 of 256 get none", or the expert with the most tokens.
+// "4 experts take 46 % of the token copies, 171 of 256 get none", or the expert with the most tokens.
 // Speaks of the same steps as MaxVio beside the map.
 Panel::Answer ExpertLoadPanel::answerOfLayer() const {
   const LayerWindow* load = window().find_layer(selection_->layer());
@@ -449,7 +449,7 @@ Panel::Answer ExpertLoadPanel::answerOfLayer() const {
   const QString short_load = QString("at most %1 \u00d7 fair share").arg(formatValue(load->max_vio + 1, 3));
   QString first = QString("Expert %1 gets the most, %2").arg(load->fullest).arg(sharesText(load->max_vio + 1));
   if (fullest.experts.size() > 1)
-    first = QString("%1 experts take %2 % of the assignments, ")
+    first = QString("%1 experts take %2 % of the token copies, ")
                 .arg(fullest.experts.size())
                 .arg(100 * fullest.share, 0, 'f', 0) +
             short_load;

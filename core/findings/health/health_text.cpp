@@ -146,7 +146,7 @@ class HealthText {
     const double share = facts_.fullest_share;
     if (facts_.experts.size() == 1)
       return fmt::format("expert {} gets {} times its fair share", facts_.experts[0], decimal(share));
-    return fullest_experts() + " of its assignments";
+    return fullest_experts() + " of its token copies";
   }
   std::string fullest_experts() const {
     if (facts_.experts.size() == 1) return fullest();
