@@ -40,7 +40,8 @@ class Panel::StatusLine : public QWidget {
   QSize minimumSizeHint() const override {
     // Reserves room for the kind while it is not shown, so that controls stay in place when data come.
     const QFontMetrics metrics(typeFont(Type::secondary));
-    const QString brief = briefKind(panel_->provenance_);  // for the width only, since a log has another kind
+    // For the width only, since a log has another kind. A panel of one of several runs keeps its room for the title.
+    const QString brief = panel_->property("of_run").isValid() ? QString() : briefKind(panel_->provenance_);
     return {metrics.horizontalAdvance(brief) + 2, metrics.height() + 4};
   }
 
@@ -172,7 +173,7 @@ void addControlTo(QMenu* menu, QWidget* control) {
 }  // namespace
 
 Panel::Panel(Selection* selection, const QString& title, Provenance provenance, QWidget* parent)
-    : QWidget(parent), selection_(selection), title_(title), provenance_(provenance) {
+    : QWidget(parent), selection_(selection), title_(title), headings_{title}, provenance_(provenance) {
   setAccessibleName(title);
   menu_controls_ = new QWidget(this);
   menu_controls_->hide();
@@ -210,7 +211,7 @@ void Panel::buildHeader() {
   explain_button_ = headerButton(QStringLiteral("?"), QString("Explain %1").arg(title_), header_);
   explain_button_->setToolTip("Explanation of this panel: formulas, how to read it, sources");
   connect(explain_button_, &QToolButton::clicked, this, [this] {
-    openCard(explain_button_->mapToGlobal(explain_button_->rect().bottomLeft()), title_label_->text(),
+    openCard(explain_button_->mapToGlobal(explain_button_->rect().bottomLeft()), headings_.front(),
              [this] { return explain(); });
   });
   row_->addWidget(explain_button_);
@@ -218,9 +219,10 @@ void Panel::buildHeader() {
 }
 
 void Panel::setHeading(const QString& heading) {
-  const QString text = property("of_run").toString() + heading;
-  if (title_label_->text() == text) return;
-  title_label_->setText(text);
+  const QString run = property("of_run").toString();  // "A bf16: "
+  const QStringList forms{run + heading, run.isEmpty() ? heading : run.left(1) + ": " + heading};
+  if (headings_ == forms) return;
+  headings_ = forms;
   arrangeControls();
 }
 
@@ -548,12 +550,16 @@ void Panel::hideEvent(QHideEvent* event) {
   QWidget::hideEvent(event);
 }
 
-// Shows the first controls that fit in the header, at most two; the others become entries of the menu.
+// Shows the longest title that fits, and the first controls that fit in the header, at most two; the others become
+// entries of the menu.
 void Panel::arrangeControls() {
   constexpr int kMaxShown = 2;
   int room = width() - 2 * kSpace12 - row_->spacing() * (row_->count() - 1) - kSpace4 -
-             title_label_->sizeHint().width() - status_line_->minimumSizeHint().width() -
-             more_button_->sizeHint().width() - explain_button_->sizeHint().width();
+             status_line_->minimumSizeHint().width() - more_button_->sizeHint().width() -
+             explain_button_->sizeHint().width();
+  const QString heading = fittingText(headings_, title_label_->fontMetrics(), room);
+  title_label_->setText(heading.isEmpty() ? headings_.back() : heading);
+  room -= title_label_->sizeHint().width();
   int shown = 0;
   for (const Control& control : controls_) {
     if (!control.place || control.widget->isHidden()) continue;

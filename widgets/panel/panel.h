@@ -146,6 +146,7 @@ class Panel : public QWidget {
   class AnswerLine;
   void openCard(QPoint at, const QString& title, std::function<QString()> html);
   QString title_;
+  QStringList headings_;  // long to short
   QLabel* title_label_;
   void buildHeader();
   void arrangeControls();
