@@ -247,6 +247,7 @@ void HtmlReport::figuresTable() {
                               {"unused experts"},
                               {"tokens/s"},
                               {"lowest SQNR, dB"},
+                              {"mean SQNR, dB"},
                               {"routing flips against A, %"},
                               {"flips by rounding, %"},
                               {"gradient cosine"}};
@@ -273,7 +274,7 @@ void HtmlReport::figuresTable() {
             << placed(figureText(uneven.cv, 3), uneven.layer)
             << placed(figureText(lowest.entropy, 1, 100), lowest.layer) << QString::number(unused);
     }
-    cells << figureText(figures.tokens_per_s, 0) << figureText(sqnr[i].worst_db, 1)
+    cells << figureText(figures.tokens_per_s, 0) << figureText(sqnr[i].worst_db, 1) << figureText(sqnr[i].mean_db, 1)
           << figureText(figures.flip_rate, 2, 100) << figureText(figures.rounding_flip_rate, 2, 100)
           << figureText(figures.gradient_cosine, 5);
     for (std::size_t column = 0; column < columns.size(); ++column) columns[column].cells << cells[to_int(column)];

@@ -199,7 +199,8 @@ class CompareAnswersTest : public QObject {
           losses.push_back(static_cast<double>(comparison.runs[0].frame_at(step).ce_loss));
       const double band = 0.0025 * mean(losses);
       for (const std::size_t run : {1u, 2u}) {
-        const std::vector<double> gap = smoothedGap(comparison, run);
+        std::vector<double> gap = smoothedGap(comparison, run);
+        gap.resize(std::ranges::count_if(steps, [&](std::int64_t step) { return step <= judged.lastStep(); }));
         const auto last_inside = std::find_if(gap.rbegin(), gap.rend(), [&](double value) {
           return std::abs(value) <= band || (value > 0) != (gap.back() > 0);
         });
