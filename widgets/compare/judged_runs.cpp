@@ -60,7 +60,7 @@ void JudgedRuns::setBaseline(int place) {
 }
 
 std::int64_t JudgedRuns::lastStep() const {
-  if (selection_->following() || selection_->histories().empty() || onTheSameTexts(*selection_)) return INT64_MAX;
+  if (selection_->following() || selection_->histories().empty() || onTheSameTexts(*selection_)) return kNoLastStep;
   return selection_->stepOf(*selection_->histories()[baseline_], selection_->step());
 }
 

@@ -33,8 +33,8 @@ class JudgedRuns : public QObject {
   const GapTrack& track(int place) const { return training_.track(pairOf(place)); }  // gaps of the training loss
   const Conclusion& conclusion(int place) const;
   const std::vector<PastVerdict>& past(int place);  // verdicts of the run in the course of the training
-  // Step of the cursor, in steps of the baseline: all verdicts are those of this step. INT64_MAX: the newest steps are
-  // followed, or the steps are batches of text.
+  // Step of the cursor, in steps of the baseline: all verdicts are those of this step. kNoLastStep: the newest steps
+  // are followed, or the steps are batches of text.
   std::int64_t lastStep() const;
   std::vector<int> candidates() const;  // places of the runs that are judged
 
@@ -89,7 +89,7 @@ class JudgedRuns : public QObject {
   Loss loss_ = Loss::deciding;
   bool room_ = false, live_ = false, can_force_ = false;
   int baseline_ = 0;
-  std::int64_t goal_ = 0, shown_last_step_ = INT64_MAX;
+  std::int64_t goal_ = 0, shown_last_step_ = kNoLastStep;
   float seconds_per_step_ = kNoValue;
 };
 

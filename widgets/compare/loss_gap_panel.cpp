@@ -341,7 +341,7 @@ QStringList GapPlot::readoutAt(QPoint position) const {
       line += QString(", at this step %1").arg(signedGap(curve.raw[binAt(step)].mean()));
     for (const PastVerdict& verdict : curve.past)
       if (step >= verdict.steps.first && step <= verdict.steps.last)
-        line += QString(", verdict: ") + QString(to_text(verdict.word)).toLower();
+        line += QString(", verdict: ") + QString::fromStdString(verdict_text(verdict.word));
     lines << line;
   }
   if (step < ground_.judged.first || step > ground_.judged.last) return lines;
@@ -427,9 +427,8 @@ QStringList LossGapPanel::sideTexts(int place) const {
   const GapTrack& track = judged_->track(place);
   const float band = judged_->matters();
   const QString letter = runLetter(*selection_, place);
-  const std::int64_t last_step = std::min(judged_->lastStep(), INT64_MAX - 1);
-  const auto first_step = track.out_since(band, last_step);
-  if (!first_step || track.count({*first_step, last_step}) < kLastingSteps)
+  const auto first_step = track.out_since(band, judged_->lastStep());
+  if (!first_step || track.count({*first_step, judged_->lastStep()}) < kLastingSteps)
     return QStringList(2, letter + " is outside the band");
   const std::size_t first = track.place(*first_step);
   const auto side_at = [&](std::size_t i) { return track.smooth()[i] > 0 ? QString("above") : QString("below"); };
@@ -456,7 +455,7 @@ QStringList LossGapPanel::otherTexts(int place) const {
 // outside the band although it is not called worse or better, from long to short.
 QStringList LossGapPanel::undecidedTexts(int place) const {
   const Conclusion& c = judged_->conclusion(place);
-  const QString word = QString::fromLatin1(to_text(verdict_word(c))).toLower();
+  const QString word = QString::fromStdString(verdict_text(verdict_word(c)));
   const std::vector<std::string> reasons = verdict_reasons(c);
   const QString reason = reasons.empty() ? QString() : QStringLiteral(": ") + QString::fromStdString(reasons.front());
   const QStringList sides = sideTexts(place);
@@ -476,20 +475,20 @@ Panel::Answer LossGapPanel::answer() const {
     const VerdictWord word = verdict_word(c);
     const float gap = c.gap;
     if (std::isfinite(c.half_width)) gaps << letter + QLatin1Char(' ') + gapText(c);
-    if (const QStringList texts = otherTexts(place); !texts.isEmpty()) {
-      undecided << texts.front();
-      short_undecided << texts.back();
-    } else if (is_missing(gap) ? !judged_->track(place).out_since(band, std::min(judged_->lastStep(), INT64_MAX - 1))
-                               : std::abs(gap) <= band) {
+    QStringList texts = otherTexts(place);
+    if (texts.isEmpty() &&
+        (is_missing(gap) ? !judged_->track(place).out_since(band, judged_->lastStep()) : std::abs(gap) <= band)) {
       inside << letter;
-    } else if (word == VerdictWord::worse || word == VerdictWord::better) {
+      continue;
+    }
+    if (texts.isEmpty() && (word == VerdictWord::worse || word == VerdictWord::better)) {
       outside << letter;
       sentences << sideTexts(place).front();
-    } else {
-      const QStringList texts = undecidedTexts(place);
-      undecided << texts.front();
-      short_undecided << texts.back();
+      continue;
     }
+    if (texts.isEmpty()) texts = undecidedTexts(place);
+    undecided << texts.front();
+    short_undecided << texts.back();
   }
   QStringList within, stays;
   if (!inside.isEmpty())

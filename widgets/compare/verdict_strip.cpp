@@ -218,15 +218,18 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
 }
 
 void VerdictStrip::fillSettlement() {
-  const bool is_past = instead_.isEmpty() && judged_->lastStep() != INT64_MAX;
-  const Settlement found = instead_.isEmpty() && !is_past ? judged_->settlement() : Settlement{};
-  QStringList forms = instead_.isEmpty() ? settlementForms(found) : QStringList();
-  if (is_past) {
+  Settlement found;
+  QStringList forms;
+  std::vector<int> places;
+  if (instead_.isEmpty()) {
     const QString step = formatCount(selection_->step());
-    forms = {QString("These were the verdicts at step %1, where the cursor is").arg(step),
-             QString("Verdicts at step %1, at the cursor").arg(step), QString("At step %1").arg(step)};
+    places = judged_->candidates();
+    if (judged_->lastStep() == kNoLastStep)
+      forms = settlementForms(found = judged_->settlement());
+    else
+      forms = {QString("These were the verdicts at step %1, where the cursor is").arg(step),
+               QString("Verdicts at step %1, at the cursor").arg(step), QString("At step %1").arg(step)};
   }
-  const auto places = instead_.isEmpty() ? judged_->candidates() : std::vector<int>();
   const auto has_other_text = [this](int place) { return judged_->conclusion(place).other_text_from >= 0; };
   kept_settlement_ = std::ranges::any_of(places, has_other_text) ? forms.value(forms.size() - 1) : QString();
   settle_->setTexts(forms);

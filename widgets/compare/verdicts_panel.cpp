@@ -312,13 +312,9 @@ QString VerdictsPanel::status() const {
     return QString("%1 %2 to %3")
                .arg(onTheSameTexts(*selection_) ? QString("batches") : QString("steps"), formatCount(steps.first),
                     formatCount(steps.last)) +
-           (judged_->lastStep() == INT64_MAX ? QString() : QString(", at the cursor")) + model;
+           (judged_->lastStep() == kNoLastStep ? QString() : QString(", at the cursor")) + model;
   }
   return {};
-}
-
-ValueTable VerdictsPanel::table() const {
-  return showsRuns() ? tableOfRuns() : other_table_();
 }
 
 ValueTable VerdictsPanel::tableOfRuns() const {

@@ -44,7 +44,8 @@ RunFigures run_figures(const History& history, StepRange window);
 // is none.
 std::optional<FigureOfPieces> figure_of_texts(const History& history, Metric metric, int layer);
 // Returns the range of the last `n` steps up to `last_step` that all runs have (shorter if they have fewer).
-StepRange last_common_steps(std::span<const HistoryPtr> histories, std::int64_t n, std::int64_t last_step = INT64_MAX);
+StepRange last_common_steps(std::span<const HistoryPtr> histories, std::int64_t n,
+                            std::int64_t last_step = kNoLastStep);
 
 // Errors by a run's number formats at a step, or at the newest earlier step with a measurement; kNoValue: not measured.
 struct FormatCosts {

@@ -126,7 +126,7 @@ void GapTrack::add(std::int64_t step, float of_a, float of_b) {
   smooth_.append(average_.get());
   if (is_missing(of_a) && is_missing(of_b)) return;  // for example between two measurements of the validation loss
   measured_ = true;
-  identical_ &= gap == 0;
+  if (gap != 0) first_different_ = std::min(first_different_, step);
   if (std::isfinite(of_a) == std::isfinite(of_b)) {
     lost_.reset();
     return;

@@ -30,6 +30,9 @@ std::int64_t step_by_tokens(const History& a, std::int64_t step, const History& 
 // Step of `b` that is paired with `step` of `a`; nullopt if it has none near it.
 std::optional<std::int64_t> paired_step(const History& a, std::int64_t step, const History& b, bool by_tokens);
 
+// In place of a last step: there is no limit.
+inline constexpr std::int64_t kNoLastStep = INT64_MAX - 1;
+
 // Smoothing over about 50 steps.
 inline constexpr double kGapFactor = 0.98;
 
@@ -62,13 +65,14 @@ class GapTrack {
   // Returns the smoothed gap at the last step of each bin; kNoValue for a bin without gaps.
   std::vector<float> smoothed(std::span<const std::int64_t> edges) const;
 
-  bool identical() const { return measured_ && identical_; }  // every gap is 0
+  // True if every gap up to `last_step` is 0.
+  bool identical(std::int64_t last_step) const { return measured_ && first_different_ > last_step; }
   std::optional<std::int64_t> lost() const { return lost_; }  // step from which on only one run is finite
   // Returns the first step with |gap| > epsilon, or at which only one run is NaN or infinite.
   std::optional<std::int64_t> first_beyond(double epsilon) const;
   // Returns the step from which the smoothed gap stays on one side of `band` up to `last_step`; nullopt if it is within
   // `band` there.
-  std::optional<std::int64_t> out_since(double band, std::int64_t last_step = INT64_MAX - 1) const;
+  std::optional<std::int64_t> out_since(double band, std::int64_t last_step = kNoLastStep) const;
 
  private:
   class Average {
@@ -96,7 +100,8 @@ class GapTrack {
   StepRows steps_;  // steps that both runs have
   Pyramid raw_, smooth_;
   Average average_;
-  bool measured_ = false, identical_ = true;
+  bool measured_ = false;
+  std::int64_t first_different_ = INT64_MAX;
   std::optional<std::int64_t> lost_, first_lost_;
 };
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <optional>
 
@@ -106,9 +105,7 @@ std::string verdict_words(const Outcome& outcome) {
   if (outcome.waits) return "waiting";
   if (outcome.differs.empty()) return "run A";
   if (outcome.noise_twin) return "noise twin";
-  std::string word = to_text(verdict_word(outcome.conclusion));
-  word.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(word.front())));
-  return word;
+  return verdict_text(verdict_word(outcome.conclusion));
 }
 
 std::string underflow_place(const Outcome& outcome) {

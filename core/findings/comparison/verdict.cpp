@@ -3,7 +3,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 #include <numeric>
 #include <utility>
 
@@ -62,7 +61,8 @@ double own_half(const BatchMeans& gap) {
   const double mean = mean_over(gap);
   double squares = 0;
   for (const double run_gap : gap) squares += (run_gap - mean) * (run_gap - mean);
-  return student_95(kBatches - 1) * std::sqrt(squares / (kBatches - 1) / kBatches);
+  static const double kQuantile = student_95(kBatches - 1);
+  return kQuantile * std::sqrt(squares / (kBatches - 1) / kBatches);
 }
 
 // Returns the lower limit of rho for k equal runs. The luck of two runs is often alike, which looks as if nothing
@@ -142,20 +142,14 @@ void judge_texts(const GapTrack& run, const Judging& judging, Conclusion& c) {
   c.gap = static_cast<float>(sum / n);
   c.half_width = static_cast<float>(largest_student_95(n - 1, c.candidates) * std::sqrt(squares / (n - 1) / n));
   c.matters = static_cast<float>(judging.matters * loss / n);
-  c.verdict = run.identical() ? Verdict::identical : verdict_of_interval(c.gap, c.half_width, c.matters);
+  c.verdict = run.identical(c.steps.last) ? Verdict::identical : verdict_of_interval(c.gap, c.half_width, c.matters);
 }
 
 // Returns the mean drift over the steps at which flips were counted, and over the runs.
 float drift_of(const std::vector<HistoryPtr>& runs, StepRange steps) {
-  double sum = 0;
-  int known = 0;
-  for (const HistoryPtr& run : runs)
-    for (const float share : run->values_in(Metric::flip_rate, kWholeRun, steps))
-      if (std::isfinite(share)) {
-        sum += share;
-        ++known;
-      }
-  return known ? static_cast<float>(sum / known) : kNoValue;
+  PyramidBin all;
+  for (const HistoryPtr& run : runs) all.add(run->series(Metric::flip_rate, kWholeRun, steps, 1)[0]);
+  return all.finite > 0 ? all.mean() : kNoValue;
 }
 
 // Returns the growth of the drift from the first half of the steps to the second; kNoValue if there is no drift yet.
@@ -204,8 +198,9 @@ bool measure(const GapTrack& run, bool same_start, const std::vector<const GapTr
                               by_drift * std::sqrt(variance_factor(runs, has_a)));
   };
   const auto own_half_width = static_cast<float>(own_half(*gap));
-  c.half_width = std::max(own_half_width, half_of(k));
-  if (half_of(k) > own_half_width) c.half_with_another = std::max(own_half_width, half_of(k + 1));
+  const float equal_half_width = half_of(k);
+  c.half_width = std::max(own_half_width, equal_half_width);
+  if (equal_half_width > own_half_width) c.half_with_another = std::max(own_half_width, half_of(k + 1));
   return true;
 }
 
@@ -376,7 +371,7 @@ Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twin
   } else if (on_the_same_texts(*run.a(), *run.b())) {
     c.is_on_texts = true;
     judge_texts(run, judging, c);
-  } else if (c.common_steps >= kMinSteps && run.identical()) {
+  } else if (c.common_steps >= kMinSteps && run.identical(c.steps.last)) {
     c.verdict = Verdict::identical;
     c.gap = c.half_width = 0;
   } else if (keep_same_text(run, c); run.count(c.steps) >= kMinSteps) {

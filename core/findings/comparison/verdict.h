@@ -147,7 +147,7 @@ struct Judging {
   int candidates = 1;             // number of runs beside run A and its noise twins
   bool goes_on = false;           // more steps will come: a verdict must have held for kHeldShare of the steps
   // Steps of run A after this one are left out: the verdict is that of the training at this step, which goes on.
-  std::int64_t last_step = INT64_MAX;
+  std::int64_t last_step = kNoLastStep;
   bool operator==(const Judging&) const = default;
 };
 

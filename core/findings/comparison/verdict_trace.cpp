@@ -1,14 +1,14 @@
 #include "core/findings/comparison/verdict_trace.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "core/files/text/words.h"
 
 namespace moescope {
 
 void VerdictTrace::update(const PairedTrack& run, std::span<const PairedTrack> twins, Judging judging) {
-  constexpr std::int64_t kLooksPerDoubling = 16;
+  constexpr std::int64_t kShare = 16;  // of the steps, by which looks are apart
+  judging.goes_on = true;              // as it did at each of these steps
   const StepRange steps = run.track.steps();
   std::erase_if(past_, [&](const PastVerdict& verdict) { return verdict.steps.first > steps.last; });
   if (!past_.empty()) past_.back().steps.last = std::min(past_.back().steps.last, steps.last);
@@ -17,7 +17,7 @@ void VerdictTrace::update(const PairedTrack& run, std::span<const PairedTrack> t
     return verdict_word(conclude(run, twins, judging));
   };
   std::int64_t look = steps.first + kMinSteps - 1;
-  for (; look <= steps.last; look += std::max<std::int64_t>(1, (look - steps.first) / kLooksPerDoubling)) {
+  for (; look <= steps.last; look += std::max<std::int64_t>(1, (look - steps.first) / kShare)) {
     if (past_.empty()) past_.push_back({{look, look}, word_at(look)});
     if (look <= past_.back().steps.last) continue;
     const VerdictWord word = word_at(look);
@@ -39,9 +39,7 @@ std::string withdrawn_text(std::span<const PastVerdict> past, const Conclusion& 
   for (auto verdict = past.rbegin(); verdict != past.rend(); ++verdict) {
     if (verdict->word > VerdictWord::better || verdict->word == present_word || verdict->steps.last >= c.steps.last)
       continue;
-    std::string word = to_text(verdict->word);
-    word.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(word.front())));
-    return word + " until step " + grouped(verdict->steps.last);
+    return verdict_text(verdict->word) + " until step " + grouped(verdict->steps.last);
   }
   return {};
 }

@@ -1,7 +1,6 @@
 // The verdicts that a run had in the course of its training, so that a withdrawn verdict leaves a trace.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>

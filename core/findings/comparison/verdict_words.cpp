@@ -138,11 +138,15 @@ const char* to_text(VerdictWord word) {
   return kTexts[static_cast<int>(word)];
 }
 
+std::string verdict_text(VerdictWord word) {
+  std::string text = to_text(word);
+  text.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(text.front())));
+  return text;
+}
+
 std::string verdict_name(const Conclusion& c) {
-  std::string name = to_text(verdict_word(c));
-  if (!c.may_change) return name;
-  name.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(name.front())));
-  return "So far: " + name;
+  const VerdictWord word = verdict_word(c);
+  return c.may_change ? "So far: " + verdict_text(word) : to_text(word);
 }
 
 std::vector<std::string> verdict_reasons(const Conclusion& c) {

@@ -24,6 +24,7 @@ enum class VerdictWord {
 };
 VerdictWord verdict_word(const Conclusion& c);
 const char* to_text(VerdictWord word);          // "Good enough"
+std::string verdict_text(VerdictWord word);     // within a sentence: "not told apart"
 std::string verdict_name(const Conclusion& c);  // "Worse"; "So far: worse" while the runs go on
 
 // Returns the reason in one or several lengths, the longest first: "above the band, nine times what matters", "gaps

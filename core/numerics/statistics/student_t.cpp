@@ -26,7 +26,7 @@ double student_95(double degrees) {
 }
 
 // Searches for the c for which the mean of P(|Z| <= c u)^count is 0.95. u is distributed as sqrt(chi^2 / degrees); the
-// mean is integrated over log u.
+// mean is integrated over log u. Its logarithm is concave, so that Newton's method rises to c from the normal quantile.
 double largest_student_95(double degrees, int count) {
   if (count <= 1) return student_95(degrees);
   constexpr int kParts = 400;
@@ -40,18 +40,19 @@ double largest_student_95(double degrees, int count) {
     weight[i] = std::exp(n * (log_u - (scale[i] * scale[i] - 1) / 2));
     all += weight[i];
   }
-  const auto inside = [&](double c) {
-    double sum = 0;
-    for (std::size_t i = 0; i < kParts; ++i)
-      sum += weight[i] * std::pow(std::erf(c * scale[i] / std::numbers::sqrt2), count);
-    return sum / all;
-  };
-  double low = student_95(n), high = low * count;
-  for (int halving = 0; halving < 30; ++halving) {
-    const double middle = (low + high) / 2;
-    (inside(middle) < 0.95 ? low : high) = middle;
+  double c = 1.96;
+  for (double step = c; step > 1e-9 * c; c += step) {
+    double inside = 0, slope = 0;
+    for (std::size_t i = 0; i < kParts; ++i) {
+      const double z = c * scale[i] / std::numbers::sqrt2, one = std::erf(z);
+      double of_others = weight[i];
+      for (int other = 1; other < count; ++other) of_others *= one;
+      inside += of_others * one;
+      slope += of_others * count * std::numbers::inv_sqrtpi * std::numbers::sqrt2 * scale[i] * std::exp(-z * z);
+    }
+    step = std::log(0.95 * all / inside) * inside / slope;
   }
-  return high;
+  return c;
 }
 
 }  // namespace moescope

@@ -528,7 +528,8 @@ TEST(Verdict, WithdrawnLeavesATrace) {
   constexpr std::size_t kSteps = 900;
   const auto a = run("A", kSteps, 1), b = run("B", kSteps, 3), n = run("N", kSteps, 2);
   const auto at = [&](std::size_t steps) {
-    return conclude(a, {b}, std::vector<PairedRun>{{n}}, {.last_step = static_cast<std::int64_t>(steps) - 1});
+    return conclude(a, {b}, std::vector<PairedRun>{{n}},
+                    {.goes_on = true, .last_step = static_cast<std::int64_t>(steps) - 1});
   };
   for (const std::size_t steps : {40u, 90u, 300u, 420u, 700u}) {
     const PairedRun twins[] = {{run("N", steps, 2)}};
@@ -544,20 +545,29 @@ TEST(Verdict, WithdrawnLeavesATrace) {
   ASSERT_FALSE(trace.past().empty());
   for (std::size_t i = 0; i < trace.past().size(); ++i) {
     const PastVerdict& verdict = trace.past()[i];
-    for (const std::int64_t step : {verdict.steps.first, verdict.steps.last}) {
-      if (step == static_cast<std::int64_t>(kSteps) - 1) continue;
+    for (const std::int64_t step : {verdict.steps.first, verdict.steps.last})
       EXPECT_EQ(verdict_word(at(static_cast<std::size_t>(step) + 1)), verdict.word) << "at step " << step;
-    }
     if (i == 0) continue;
     EXPECT_EQ(trace.past()[i - 1].steps.last + 1, verdict.steps.first);
   }
   const auto worse = std::ranges::find(trace.past(), VerdictWord::worse, &PastVerdict::word);
   ASSERT_NE(worse, trace.past().end());
-  const Conclusion last = at(kSteps);
+  const Conclusion last = conclude(a, {b}, std::vector<PairedRun>{{n}});
   EXPECT_EQ(verdict_word(last), VerdictWord::good_enough);
   EXPECT_TRUE(withdrawn_text(trace.past(), last).starts_with("worse until step "))
       << withdrawn_text(trace.past(), last);
   EXPECT_EQ(withdrawn_text(trace.past(), at(static_cast<std::size_t>(worse->steps.first) + 1)), "");
+}
+
+// Runs that differ later are identical up to an earlier step.
+TEST(Verdict, IsIdenticalUpToTheJudgedStep) {
+  const auto run = [](const char* name, double gap) {
+    return made_up(name, 400, [gap](std::size_t step) { return step < 300 ? 0 : gap; });
+  };
+  const auto a = run("A", 0), b = run("B", 0.5);
+  for (const std::int64_t step : {100, 299, 300})
+    EXPECT_EQ(conclude(a, {b}, {}, {.last_step = step}).verdict == Verdict::identical, step < 300)
+        << "at step " << step;
 }
 
 TEST(Verdict, JudgesOnlyStepsThatATwinHas) {
