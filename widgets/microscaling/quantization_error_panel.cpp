@@ -66,8 +66,8 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
   view_->refill = [this] { refill(); };
   view_->figure = [this](int row, int column) -> std::optional<FigureTarget> {
     const QuantFrame* quant = quantAt(row, column);
-    if (!quant) return std::nullopt;
-    return FigureTarget{.key = "sqnr_db", .layer = quant->layer, .step = selection_->step(), .quant = *quant};
+    if (!quant || (isByRun() && runs_[row].run != selection_->run())) return std::nullopt;  // a card is of this run
+    return FigureTarget{.key = "sqnr_db", .layer = quant->layer, .step = frameOf(row).step, .quant = *quant};
   };
   view_->describe = [this](int row, int column) { return describe(row, column); };
   view_->decorate = [this](QPainter& painter) {
@@ -98,7 +98,7 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
     selection_->setTensor(place);
   });
   connect(view_, &MatrixPlot::cellOpened, this, [this](int row, int column) {
-    if (quantAt(row, column)) emit operandOpened(placeAt(row, column), frame_->step);
+    if (quantAt(row, column)) emit operandOpened(placeAt(row, column), frameOf(row).step);
   });
   rows_choice_ =
       makeChoice({"by run", "by layer"}, "Rows",
@@ -286,33 +286,27 @@ OperandPlace QuantizationErrorPanel::placeAt(int row, int column) const {
   return place;
 }
 
-const QuantFrame* QuantizationErrorPanel::quantAt(int row, int column) const {
-  return cells_[row * tensors_.size() + column];
-}
-
 // Finds layers and operands by binary search, since 61 layers have some thousands of operands.
 void QuantizationErrorPanel::indexCells() {
   layers_ = layersOf(*frame_, gemm_class_);
   tensors_ = operandsOf(*frame_, gemm_class_);
-  if (isByRun())  // run A may not quantize operands that others do
-    for (const RunRow& row : runs_)
-      if (auto operands = operandsOf(*row.frame, gemm_class_); operands.size() > tensors_.size())
-        tensors_ = std::move(operands);
+  for (std::size_t row = 0; isByRun() && row < runs_.size(); ++row) {  // a run may not quantize operands that others do
+    std::vector<OperandPlace> all;
+    std::ranges::set_union(tensors_, operandsOf(*runs_[row].frame, gemm_class_), std::back_inserter(all), comesBefore);
+    tensors_ = std::move(all);
+  }
   cells_.assign((isByRun() ? runs_.size() : layers_.size()) * tensors_.size(), nullptr);
   const auto add = [this](const QuantFrame& quant, std::size_t row) {
     OperandPlace place = quant;
     place.layer = 0;
-    const auto column = std::ranges::lower_bound(tensors_, place, comesBefore);
-    if (column == tensors_.end() || *column != place) return;
-    const QuantFrame*& cell = cells_[row * tensors_.size() + (column - tensors_.begin())];
-    if (!cell || quant.sqnr_db < cell->sqnr_db) cell = &quant;
+    const auto column = std::ranges::lower_bound(tensors_, place, comesBefore) - tensors_.begin();
+    const QuantFrame*& cell = cells_[row * tensors_.size() + column];
+    if (!cell || std::isnan(cell->sqnr_db) || quant.sqnr_db < cell->sqnr_db) cell = &quant;
   };
-  for (std::size_t row = 0; isByRun() && row < runs_.size(); ++row)
-    for (const QuantFrame& quant : runs_[row].frame->quants)
-      if (quant.gemm_class() == gemm_class_) add(quant, row);
-  for (const QuantFrame& quant : frame_->quants)
-    if (!isByRun() && quant.gemm_class() == gemm_class_)
-      add(quant, std::ranges::lower_bound(layers_, quant.layer) - layers_.begin());
+  for (std::size_t run = 0; run < (isByRun() ? runs_.size() : 1); ++run)
+    for (const QuantFrame& quant : frameOf(run).quants)
+      if (quant.gemm_class() == gemm_class_)
+        add(quant, isByRun() ? run : std::ranges::lower_bound(layers_, quant.layer) - layers_.begin());
 }
 
 void QuantizationErrorPanel::markCurrent() {

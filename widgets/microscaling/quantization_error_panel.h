@@ -38,6 +38,7 @@ class QuantizationErrorPanel : public Panel {
   Summary summary() const { return summaryOf(selection_->quantFrame()); }
   Summary summaryOf(std::shared_ptr<const TelemetryFrame> frame) const;
   bool isByRun() const { return runs_.size() > 1 && rows_choice_->currentIndex() == 0; }
+  const TelemetryFrame& frameOf(std::size_t row) const { return isByRun() ? *runs_[row].frame : *frame_; }
   void findRuns();
   Answer answerOnRuns() const;
   QStringList runNames() const;
@@ -59,7 +60,7 @@ class QuantizationErrorPanel : public Panel {
   std::vector<Heading> headings(int line) const;
   void paintGroups(QPainter& painter) const;
   void paintOperands(QPainter& painter) const;
-  const QuantFrame* quantAt(int row, int column) const;
+  const QuantFrame* quantAt(int row, int column) const { return cells_[row * tensors_.size() + column]; }
   QStringList describe(int row, int column) const;
 
   MatrixPlot* view_;
