@@ -8,7 +8,6 @@
 #include <QRegularExpression>
 #include <algorithm>
 #include <functional>
-#include <set>
 #include <tuple>
 
 #include "core/files/assets.h"
@@ -58,16 +57,29 @@ const QList<PageText>& pageTexts() {
   return texts;
 }
 
-const QStringList& synonymLines() {
-  static QStringList lines = QString::fromStdString(std::string(asset("palette/synonyms.txt"))).split('\n');
-  lines.removeIf([](const QString& line) { return line.isEmpty() || line.startsWith('#'); });
-  return lines;
-}
-
 // Returns the part that forms of a word share: "grad" of grade, grades and grading, "all to all" of all-to-all.
 QString stemOf(const QString& words) {
   static const QRegularExpression kEnding("(?<=\\w{3})(es|ed|ing|ions?|s|e)$");
   return QString(words).replace('-', ' ').remove(kEnding);
+}
+
+struct SynonymLine {
+  QString word, stem;
+  QStringList synonyms;
+};
+
+const QList<SynonymLine>& synonymLines() {
+  static const QList<SynonymLine> kLines = [] {
+    QList<SynonymLine> lines;
+    for (const QString& line : QString::fromStdString(std::string(asset("palette/synonyms.txt"))).split('\n')) {
+      if (line.isEmpty() || line.startsWith('#')) continue;
+      const QString word = line.section('=', 0, 0).trimmed();
+      lines << SynonymLine{word, stemOf(word), {}};
+      for (const QString& synonym : line.section('=', 1).split(',')) lines.back().synonyms << synonym.trimmed();
+    }
+    return lines;
+  }();
+  return kLines;
 }
 
 using Weight = std::tuple<qsizetype, qsizetype, qsizetype>;  // words in the title and in headings, places
@@ -131,14 +143,12 @@ QList<ManualPage> manualPages() {
 
 Synonyms synonymsOf(const QString& typed) {
   QStringList words, by_beginning;
-  const QString query = typed.simplified().toLower();
-  for (const QString& line : synonymLines()) {
-    const QString word = line.section('=', 0, 0).trimmed();
-    const bool is_word = stemOf(query) == stemOf(word);
-    if (is_word || (query.size() >= kShortestBeginning && word.startsWith(query)))
-      for (const QString& synonym : line.section('=', 1).split(','))
-        (is_word ? words : by_beginning) << synonym.trimmed();
-  }
+  const QString query = typed.simplified().toLower(), stem = stemOf(query);
+  for (const SynonymLine& line : synonymLines())
+    if (stem == line.stem)
+      words << line.synonyms;
+    else if (query.size() >= kShortestBeginning && line.word.startsWith(query))
+      by_beginning << line.synonyms;
   return words.isEmpty() ? Synonyms{by_beginning} : Synonyms{words, true};
 }
 
@@ -173,35 +183,28 @@ QStringList wordsOf(const QString& text) {
 }
 
 QString joinedWords(const QString& text) {
-  static const QRegularExpression kBetween("[-_ ]");
-  return text.toLower().remove(kBetween);
+  QString joined = text.toLower();
+  return joined.removeIf([](QChar letter) { return letter == '-' || letter == '_' || letter == ' '; });
 }
 
 QString spelledLike(const QString& typed, QSet<QString> known, bool drops_others) {
-  static QSet<QString> words_of_manual;
-  for (const PageText& text : words_of_manual.isEmpty() ? pageTexts() : QList<PageText>())
-    for (const QString& word : wordsOf(text.paragraphs.join(' '))) words_of_manual << word;
-  known += words_of_manual;
-  for (const QString& line : synonymLines())
-    for (const QString& word : wordsOf(line.section('=', 0, 0))) known << word;
+  static const QSet<QString> kWords = [] {
+    QString text;
+    for (const PageText& page : pageTexts()) text += page.paragraphs.join(' ') + ' ';
+    for (const SynonymLine& line : synonymLines()) text += line.word + ' ';
+    const QStringList words = wordsOf(text);
+    return QSet<QString>(words.begin(), words.end());
+  }();
+  known += kWords;
   QStringList words;
   for (const QString& word : typed.simplified().toLower().split(' ')) {
-    const auto begins = [&](const QString& other) { return other.startsWith(word); };
-    const auto distance = [&](const QString& other) {
-      const bool begins_alike = other.startsWith(word.left(1));
-      return std::tuple(edit_distance(word.toStdString(), other.toStdString()) + (begins_alike ? 0 : word.size()),
-                        other);
-    };
-    if (std::ranges::any_of(known, begins)) {
-      words << word;
-      continue;
-    }
-    const auto nearest = std::ranges::min_element(known, {}, distance);
-    if (nearest != known.end() &&
-        std::get<0>(distance(*nearest)) <= std::max<std::size_t>(1, word.size() / kLettersPerError))
-      words << *nearest;
-    else if (!drops_others)
-      words << word;
+    const std::size_t most_errors = std::max<std::size_t>(1, word.size() / kLettersPerError);
+    std::pair<std::size_t, QString> nearest{most_errors + 1, QString()};
+    if (std::ranges::any_of(known, [&](const QString& other) { return other.startsWith(word); })) nearest = {0, word};
+    for (const QString& other : nearest.first > 0 ? known : QSet<QString>())
+      if (other.startsWith(word.left(1)))
+        nearest = std::min(nearest, {edit_distance(word.toStdString(), other.toStdString()), other});
+    if (nearest.first <= most_errors || !drops_others) words << (nearest.first <= most_errors ? nearest.second : word);
   }
   return words.join(' ');
 }
@@ -213,11 +216,10 @@ QList<ManualPage> manualPagesWith(const QString& query) {
   };
   const bool is_known = synonymsOf(query).is_whole_word || std::ranges::any_of(pageTexts(), has_query);
   const QString typed = is_known ? query : withoutFillers(query);
-  const QStringList names = synonymsOfWords(typed).words;
+  const QStringList names = synonymsOfWords(typed).words, synonyms = synonymsOf(typed).words;
   QList<std::pair<Weight, ManualPage>> found;
   for (const PageText& text : pageTexts()) {
     std::pair<Weight, ManualPage> best{{}, text.page};
-    const QStringList synonyms = synonymsOf(typed).words;
     for (const QString& words : QStringList(typed.simplified()) + synonyms) {
       ManualPage hit = text.page;
       hit.words = words.split(' ', Qt::SkipEmptyParts);

@@ -168,8 +168,8 @@ void CommandList::setQuery(const QString& query) {
 
 void CommandList::list(QString typed) {
   shown_.clear();
-  const auto is_named = [&](const PaletteCommand& command) {
-    return joinedWords(command.title).contains(joinedWords(typed)) || command.also.contains(typed, Qt::CaseInsensitive);
+  const auto is_named = [&, joined = joinedWords(typed)](const PaletteCommand& command) {
+    return joinedWords(command.title).contains(joined) || command.also.contains(typed, Qt::CaseInsensitive);
   };
   const bool names_none = std::ranges::none_of(std::span(commands_).first(known_), is_named);
   if (names_none) typed = withoutFillers(typed);
