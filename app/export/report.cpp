@@ -252,11 +252,11 @@ void HtmlReport::figuresTable() {
                               {"flips by rounding, %"},
                               {"gradient cosine"}};
   const Selection& selection = *source_.selection;
-  const std::vector<OperandSqnr> sqnr = operand_sqnr(histories_, last_common_steps(histories_, 1).last);
+  const std::vector<OperandSqnr> sqnr =
+      operand_sqnr(histories_, last_common_steps(histories_, 1, selection.shownStepOf(*histories_.front())).last);
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     const History& run = *histories_[i];
-    const std::int64_t last =
-        selection.following() ? run.steps().last : std::min(selection.stepOf(run, selection.step()), run.steps().last);
+    const std::int64_t last = selection.shownStepOf(run);
     const RouterWindow window = router_window(run, last);
     const RunFigures figures = run_figures(run, window_steps(run, last)),
                      losses = run_figures(run, window_steps(run, last, kLossSteps));
@@ -265,14 +265,12 @@ void HtmlReport::figuresTable() {
     if (window.layers.empty()) {
       cells << QStringList(4);
     } else {
-      int unused = 0;
-      for (const LayerWindow& layer : window.layers) unused += layer.silent;
-      const LayerWindow &overloaded = *window.worst(&LayerWindow::max_vio), &uneven = *window.worst(&LayerWindow::cv),
-                        &lowest = *std::ranges::min_element(window.layers, {}, &LayerWindow::entropy);
-      const auto placed = [](const QString& figure, int layer) { return figure + QString(", layer %1").arg(layer); };
-      cells << placed(figureText(overloaded.max_vio, 3), overloaded.layer)
-            << placed(figureText(uneven.cv, 3), uneven.layer)
-            << placed(figureText(lowest.entropy, 1, 100), lowest.layer) << QString::number(unused);
+      const auto placed = [&](double LayerWindow::*figure, int digits, double factor) {
+        const LayerWindow& layer = *window.worst(figure);
+        return QString("%1, layer %2").arg(figureText(layer.*figure, digits, factor)).arg(layer.layer);
+      };
+      cells << placed(&LayerWindow::max_vio, 3, 1) << placed(&LayerWindow::cv, 3, 1)
+            << placed(&LayerWindow::entropy, 1, 100) << QString::number(window.silent());
     }
     cells << figureText(figures.tokens_per_s, 0) << figureText(sqnr[i].worst_db, 1) << figureText(sqnr[i].mean_db, 1)
           << figureText(figures.flip_rate, 2, 100) << figureText(figures.rounding_flip_rate, 2, 100)

@@ -181,10 +181,6 @@ void LessonGuide::predict(std::optional<int> choice, const QString& number, doub
   look();
 }
 
-bool LessonGuide::predicted() const {
-  return !lessonStep().prediction || state().predicted();
-}
-
 bool LessonGuide::passStep() {
   if (!active_ || entering_ || session_->opening()) return false;
   if (!predicted()) {
@@ -276,10 +272,6 @@ void LessonGuide::showEnd() {
   pane_->showPage(page);
   pane_->setNext(true, number_ >= 0 && number_ + 1 < lessons_ ? QString("Next lesson") : QString("All lessons"));
   emit finished(q(lesson_.name), right, questions);
-}
-
-void LessonGuide::arrange() {
-  panels_.show(lessonStep().view, cover(), !predicted());
 }
 
 // Returns why the panels are covered. A step that trains nothing asks about what is there already, so that any panel

@@ -80,7 +80,7 @@ class LessonGuide : public QObject {
   std::pair<int, int> score() const;  // right answers and judged questions
   QString faultLinks() const;
   void predict(std::optional<int> choice, const QString& number = {}, double value = 0);
-  void arrange();
+  void arrange() { panels_.show(lessonStep().view, cover(), !predicted()); }
   QString cover() const;
   void openTensors();
   void showTensorOf(const LessonStep& step);
@@ -104,7 +104,7 @@ class LessonGuide : public QObject {
   void showNext();
   void explain();  // opens the explanation
   void judgePrediction();
-  bool predicted() const;
+  bool predicted() const { return !lessonStep().prediction || state().predicted(); }
   bool tasksDone();
   QString opensWhen();  // returns when the explanation opens
   QString verdict(const StepState& state) const;

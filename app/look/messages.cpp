@@ -36,10 +36,6 @@ void Messages::say(const QString& text, int for_ms) {
   line_->showMessage(text, for_ms);
 }
 
-void Messages::saySaved(const QString& path) {
-  say("Saved " + path);
-}
-
 void Messages::warn(const QString& text) {
   auto* box = new QMessageBox(QMessageBox::Warning, "MoEScope", text, QMessageBox::Ok, frontOf(window()));
   box->setAttribute(Qt::WA_DeleteOnClose);

@@ -34,7 +34,7 @@ class Messages : public QObject {
 
   QWidget* window() const;  // the parent of boxes and dialogs
   void say(const QString& text, int for_ms = 5000);
-  void saySaved(const QString& path);
+  void saySaved(const QString& path) { say("Saved " + path); }
   void warn(const QString& text);
   // Runs `action` and shows an exception as a warning.
   void warnOfErrors(const std::function<void()>& action);

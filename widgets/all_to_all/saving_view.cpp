@@ -56,10 +56,6 @@ SavingView::SavingView(QWidget* parent) : QWidget(parent) {
   }
 }
 
-void SavingView::setNotice(const QString& notice) {
-  links_->setNotice(notice);
-}
-
 void SavingView::setVolume(const VolumeFrame& volume, const TelemetryFrame& frame, const History& history,
                            Payload payload) {
   row_bytes_ = bytes_per_token(payload, history.info().dim);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <QWidget>
-#include <functional>
 
 #include "core/cluster/ranks/volumes.h"
 #include "core/files/text/value_table.h"
@@ -20,7 +19,7 @@ class SavingView : public QWidget {
 
   // Shows the dispatch of one layer and the all-to-alls of the step.
   void setVolume(const VolumeFrame& volume, const TelemetryFrame& frame, const History& history, Payload payload);
-  void setNotice(const QString& notice);  // in place of the bars; empty: none
+  void setNotice(const QString& notice) { links_->setNotice(notice); }  // in place of the bars; empty: none
   BandBars* links() const { return links_; }
   ValueTable table() const;
 

@@ -89,28 +89,23 @@ void DeepEPGainPanel::setSteps(std::vector<StepChoices> steps, int ep) {
 
 // What each choice gains, and below it the speeds of all choices.
 void DeepEPGainPanel::fillSteps() {
-  struct Row {
-    const char* name;
-    QStringList (*figure)(const StepChoices& step);
-    bool is_strong = false;
+  static constexpr const char* kRows[] = {
+      "gain by DeepEP, \u00d7", "  range",         "gain by MXFP8, \u00d7", "  range",
+      "standard, BF16",         "standard, MXFP8", "DeepEP, BF16",          "DeepEP, MXFP8"};
+  const auto figures_of = [](const StepChoices& step) {
+    return std::vector<QStringList>{{ratioText(step.deep_ep.ratio)}, rangeForms(step.deep_ep.range),
+                                    {ratioText(step.mxfp8.ratio)},   rangeForms(step.mxfp8.range),
+                                    {speedText(step, 0, 0)},         {speedText(step, 0, 1)},
+                                    {speedText(step, 1, 0)},         {speedText(step, 1, 1)}};
   };
-  static const Row kRows[] = {
-      {"gain by DeepEP, \u00d7", [](const StepChoices& step) { return QStringList{ratioText(step.deep_ep.ratio)}; },
-       true},
-      {"  range", [](const StepChoices& step) { return rangeForms(step.deep_ep.range); }},
-      {"gain by MXFP8, \u00d7", [](const StepChoices& step) { return QStringList{ratioText(step.mxfp8.ratio)}; }, true},
-      {"  range", [](const StepChoices& step) { return rangeForms(step.mxfp8.range); }},
-      {"standard, BF16", [](const StepChoices& step) { return QStringList{speedText(step, 0, 0)}; }},
-      {"standard, MXFP8", [](const StepChoices& step) { return QStringList{speedText(step, 0, 1)}; }},
-      {"DeepEP, BF16", [](const StepChoices& step) { return QStringList{speedText(step, 1, 0)}; }},
-      {"DeepEP, MXFP8", [](const StepChoices& step) { return QStringList{speedText(step, 1, 1)}; }}};
   steps_table_->setRowCount(std::size(kRows));
   for (int column = 1; column <= std::ssize(steps_); ++column) {
     const StepChoices& step = steps_[column - 1];
     steps_table_->horizontalHeaderItem(column)->setFont(typeFont(Type::caption, step.ep == ep_));
-    for (int row = 0; row < std::ssize(kRows); ++row) {
-      steps_table_->setName(row, QString::fromUtf8(kRows[row].name), kStepTip, kRows[row].is_strong);
-      steps_table_->setFigure(row, column, kRows[row].figure(step), {}, step.ep == ep_);
+    const std::vector<QStringList> figures = figures_of(step);
+    for (int row = 0; row < std::ssize(figures); ++row) {
+      steps_table_->setName(row, QString::fromUtf8(kRows[row]), kStepTip, row == 0 || row == 2);
+      steps_table_->setFigure(row, column, figures[row], {}, step.ep == ep_);
     }
   }
 }
@@ -227,11 +222,9 @@ Panel::Answer DeepEPGainPanel::answer() const {
                               ? QString()
                               : QString("step at EP %1 %2 \u00d7").arg(ep_).arg(ratioText(step->deep_ep.ratio));
   const bool is_step_first = axes() == whole_step;
-  const QStringList measured = measuredForms();
   QStringList forms;
-  for (const QString& of_layer : measured) {
-    QStringList parts{of_layer, of_step};
-    if (is_step_first) std::ranges::reverse(parts);
+  for (const QString& of_layer : measuredForms()) {
+    QStringList parts = is_step_first ? QStringList{of_step, of_layer} : QStringList{of_layer, of_step};
     parts.removeAll(QString());
     forms << "DeepEP: " + parts.join("; ");
   }
@@ -273,10 +266,6 @@ ValueTable DeepEPGainPanel::table() const {
   add("modelled, Zipf", answer_->gains.by_skew);
   if (const LayerGain* live = selectedGain()) add("modelled, this router", {live, 1});
   return table;
-}
-
-QString DeepEPGainPanel::explain() const {
-  return explanation({measuredWhere(selection_->history())});
 }
 
 }  // namespace moescope

@@ -23,7 +23,6 @@ class DeepEPGainPanel : public Panel {
  public:
   explicit DeepEPGainPanel(Selection* selection, QWidget* parent = nullptr);
   ValueTable table() const override;
-  QString explain() const override;
   // Steps of the selected run by EP degree, and the chosen degree; `steps` is empty until they are computed.
   void setSteps(std::vector<StepChoices> steps, int ep);
 

@@ -3,7 +3,6 @@
 #include <QHeaderView>
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 
 #include "core/cluster/ranks/routing_patterns.h"
 #include "core/frame/router_stats.h"
@@ -388,10 +387,6 @@ ValueTable ThisImbalancePanel::table() const {
         add(&shown_.runs[run], cost(run, degree, variant), even);
   }
   return table;
-}
-
-QString ThisImbalancePanel::explain() const {
-  return explanation({measuredWhere(selection_->history())});
 }
 
 }  // namespace moescope

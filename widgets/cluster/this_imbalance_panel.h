@@ -19,7 +19,6 @@ class ThisImbalancePanel : public Panel {
  public:
   explicit ThisImbalancePanel(Selection* selection, QWidget* parent = nullptr);
   ValueTable table() const override;
-  QString explain() const override;
   // "EP 32, modelled: DeepEP gains 1.32 × (1.10 to 1.46), ...; the imbalance costs this run about 24 % of the
   // throughput", and over which layers and on which cluster this is, from long to short; empty if no run with loads is
   // open.

@@ -325,8 +325,4 @@ ValueTable TimeOfAStepPanel::table() const {
   return table;
 }
 
-QString TimeOfAStepPanel::explain() const {
-  return explanation({measuredWhere(selection_->history())});
-}
-
 }  // namespace moescope

@@ -22,7 +22,6 @@ class TimeOfAStepPanel : public Panel {
  public:
   explicit TimeOfAStepPanel(Selection* selection, QWidget* parent = nullptr);
   ValueTable table() const override;
-  QString explain() const override;
 
   LayerLanes* lanes() const { return lanes_; }
   const std::optional<ClusterAnswer>& answered() const { return answer_; }

@@ -249,10 +249,6 @@ bool GradientErrorPanel::measured() const {
   });
 }
 
-void GradientErrorPanel::showButton() {
-  measure_->setVisible(live_ && selection_->history() && !measured());
-}
-
 void GradientErrorPanel::showFigure() {
   const bool layers = by_layer_->isChecked() && !ofPredictions();
   minus_a_->setVisible(layers);

@@ -48,7 +48,7 @@ class GradientErrorPanel : public Panel {
   LineSeries seriesOf(int run) const;  // error of the run over steps
   void refillLines();
   void refillMatrix();
-  void showButton();
+  void showButton() { measure_->setVisible(live_ && selection_->history() && !measured()); }
   void paintNumbers(QPainter& painter) const;
   const GradientFrame* cell(int row, int column) const;
   // True if the matrix shows the active run's figures minus run A's.

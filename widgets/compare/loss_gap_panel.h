@@ -2,7 +2,6 @@
 #pragma once
 
 #include <QComboBox>
-#include <optional>
 #include <vector>
 
 #include "core/findings/comparison/comparison.h"

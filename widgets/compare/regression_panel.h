@@ -3,8 +3,6 @@
 // which they left it, and the settings that differ (core/findings/comparison/regression_gate.h).
 #pragma once
 
-#include <memory>
-
 #include "core/findings/comparison/regression_gate.h"
 #include "widgets/compare/judged_runs.h"
 #include "widgets/look/fitted_text.h"
@@ -22,7 +20,6 @@ class RegressionPanel : public Panel {
  public:
   RegressionPanel(Selection* selection, const JudgedRuns* runs, QWidget* parent = nullptr);
   ValueTable table() const override;
-  QString explain() const override { return explanation(); }
 
  signals:
   // The verdict in a word ("Regressed"; empty without a verdict) and the first exit: "since step 8: MaxVio, layer 7".

@@ -125,10 +125,6 @@ RouterRoundingView::RouterRoundingView(Selection* selection, QWidget* parent)
   row->addWidget(margins_, 1);
 }
 
-void RouterRoundingView::showLayers(bool layers) {
-  stack_->setCurrentWidget(layers ? static_cast<QWidget*>(matrix_) : lines_);
-}
-
 std::shared_ptr<const TelemetryFrame> RouterRoundingView::frame() const {
   const History* history = selection_->history();
   auto frame = history ? history->gradient_frame_at(selection_->step()) : nullptr;

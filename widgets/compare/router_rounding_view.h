@@ -19,7 +19,8 @@ class RouterRoundingView : public QWidget {
  public:
   explicit RouterRoundingView(Selection* selection, QWidget* parent = nullptr);
 
-  void showLayers(bool layers);  // shows layer x rounding at the cursor's step in place of curves over steps
+  // Shows layer x rounding at the cursor's step in place of curves over steps
+  void showLayers(bool layers) { stack_->setCurrentWidget(layers ? static_cast<QWidget*>(matrix_) : lines_); }
   void showMargins(bool margins) { margins_->setVisible(margins); }  // shows the margins beside them
   QStringList answers() const;                                       // long to short; empty: not measured
   ValueTable table() const;

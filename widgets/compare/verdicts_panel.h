@@ -18,7 +18,7 @@ class VerdictsPanel : public Panel {
 
  public:
   VerdictsPanel(Selection* selection, ComparedRuns* runs, JudgedRuns* judged, QWidget* parent = nullptr);
-  ValueTable table() const override;
+  ValueTable table() const override { return showsRuns() ? tableOfRuns() : other_table_(); }
   QString explain() const override;
 
   VerdictTable* verdictTable() const { return table_; }

@@ -114,10 +114,6 @@ std::vector<int> TensorListModel::takeWanted() {
   return std::exchange(requested_, {});
 }
 
-int TensorListModel::entryAt(int row) const {
-  return row >= 0 && row < rowCount() ? rows_[row].entry : -1;
-}
-
 int TensorListModel::rowOf(int entry) const {
   return index_in(rows_, entry, &Row::entry);
 }

@@ -38,7 +38,8 @@ class TensorListModel : public QAbstractTableModel {
   std::vector<int> takeWanted();  // displayed entries without figures
   void setLazy(bool lazy) { lazy_ = lazy; }
 
-  int entryAt(int row) const;          // entry of a row; -1: the row is a heading
+  // Entry of a row; -1: the row is a heading
+  int entryAt(int row) const { return row >= 0 && row < rowCount() ? rows_[row].entry : -1; }
   int rowOf(int entry) const;          // row of an entry; -1: the filter hides it
   QString shortName(int entry) const;  // name without the parts that all names share
 

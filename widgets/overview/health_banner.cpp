@@ -167,10 +167,6 @@ bool HealthBanner::event(QEvent* event) {
   return done;
 }
 
-QString HealthBanner::text() const {
-  return (verdictWord() + QStringLiteral(" ") + sentences().value(0)).trimmed();
-}
-
 // Shows the worst verdict on the other runs, so that a healthy run does not hide it.
 void HealthBanner::fillOtherVerdict() {
   const Health* worst = nullptr;

@@ -22,8 +22,9 @@ class HealthBanner : public QFrame {
 
  public:
   HealthBanner(Selection* selection, FindingsWatch* watch, QWidget* parent = nullptr);
-  void addTiles();       // adds the tiles below the line
-  QString text() const;  // the whole sentence without links
+  void addTiles();  // adds the tiles below the line
+  // The whole sentence without links
+  QString text() const { return (verdictWord() + QStringLiteral(" ") + sentences().value(0)).trimmed(); }
   // Returns the form of the sentence that fits.
   QString shownText() const { return (word_->text() + QStringLiteral(" ") + shown_text_).trimmed(); }
   QString shownBalance() const { return balance_->shownText(); }

@@ -252,12 +252,10 @@ void VerdictTiles::addOthers(std::array<TileContent, 4>& contents) const {
     if (run == selection_->run() || history.steps().empty()) continue;
     const RouterWindow window = router_window(history, selection_->shownStepOf(history));
     if (window.layers.empty()) continue;
-    int silent = 0;
-    for (const LayerWindow& layer : window.layers) silent += layer.silent;
-    const double lowest = std::ranges::min_element(window.layers, {}, &LayerWindow::entropy)->entropy;
+    const double lowest = window.worst(&LayerWindow::entropy)->entropy;
     const std::array values{formatValue(window.worst(&LayerWindow::max_vio)->max_vio, 3),
                             formatValue(window.worst(&LayerWindow::cv)->cv, 3),
-                            QString::number(100 * lowest, 'f', 1) + " %", formatCount(silent)};
+                            QString::number(100 * lowest, 'f', 1) + " %", formatCount(window.silent())};
     for (std::size_t tile = 0; tile < contents.size(); ++tile)
       contents[tile].other_runs.push_back(
           {runLetter(*selection_, run), values[tile], selection_->rangeText(window.steps), runColor(*selection_, run)});
@@ -289,7 +287,7 @@ TileContent VerdictTiles::worstContent(Which tile, const RouterWindow& window, c
 }
 
 TileContent VerdictTiles::entropyContent(const RouterWindow& window, const History& history) {
-  const auto& lowest = *std::ranges::min_element(window.layers, {}, &LayerWindow::entropy);
+  const LayerWindow& lowest = *window.worst(&LayerWindow::entropy);
   return {.value = QString::number(100 * lowest.entropy, 'f', 1),
           .unit = "%",
           .context = contexts(atLayer(lowest.layer), atLayer(lowest.layer), "even: 100 %"),
@@ -311,10 +309,10 @@ std::ptrdiff_t VerdictTiles::starvedExperts(const RouterWindow& window) const {
 }
 
 TileContent VerdictTiles::deadContent(const RouterWindow& window, const History& history) const {
-  int silent = 0, experts = 0, layers = 0;
+  const int silent = window.silent();
+  int experts = 0, layers = 0;
   const LayerWindow* silent_layer = &window.layers.front();
   for (const LayerWindow& layer : window.layers) {
-    silent += layer.silent;
     layers += layer.silent > 0;
     experts += to_int(layer.utilisation.size());
     if (layer.silent > silent_layer->silent) silent_layer = &layer;

@@ -304,7 +304,7 @@ QString FiguresPanel::valueIn(const History& run, int figure) const {
   if (run.steps().empty()) return kDash;
   const Metric metric = tileMetric(figure);
   const int layer = layerIn(run, figure);
-  const std::int64_t step = &run == selection_->history() ? selection_->step() : selection_->shownStepOf(run);
+  const std::int64_t step = selection_->shownStepOf(run);
   float value = window_value(run, metric, layer, step);
   if (is_missing(value)) value = run.value_at(metric, layer, step);
   if (is_missing(value)) return kDash;

@@ -16,6 +16,7 @@
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/flat_combo.h"
+#include "widgets/panel/metric_text.h"
 #include "widgets/panel/table_text.h"
 #include "widgets/plots/value_tile.h"
 #include "widgets/selection/compared_runs.h"
@@ -333,6 +334,7 @@ QString Panel::explanation(const QStringList& values) const {
   const QString type = QString::fromLatin1(metaObject()->className()).section(QLatin1Char(':'), -1).chopped(5);
   const QString name = QString(type).replace(kWordEnds, "_").toLower();
   QString text = QString::fromUtf8(asset(("panels/" + name + ".html").toStdString())).simplified();
+  if (values.isEmpty() && text.contains("%1")) text = text.arg(measuredWhere(selection_->history()));
   for (const QString& value : values) text = text.arg(value);
   for (auto found = kCards.match(text); found.hasMatch(); found = kCards.match(text)) {
     QString cards;

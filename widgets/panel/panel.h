@@ -79,7 +79,7 @@ class Panel : public QWidget {
   // layer, expert and tensor at the cursor's step, or of the whole run for metrics without layers.
   virtual FigureTarget target(const MetricInfo& info) const;
   // The text of assets/panels/NAME.html, named after the class (LoadOverTimePanel: load_over_time), with `values` in
-  // place of its %1, %2, ... and the cards of these figures in place of "{cards KEY KEY}".
+  // place of its %1, %2, ..., by default measuredWhere(), and the cards of these figures in place of "{cards KEY KEY}".
   QString explanation(const QStringList& values = {}) const;
   // A card with the present values. Inside panels it hides the function metricCard() of explain_card.h.
   QString metricCard(const MetricInfo& info) const;

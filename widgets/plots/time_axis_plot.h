@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "core/recording/marks.h"
 #include "widgets/look/tokens.h"

@@ -149,37 +149,27 @@ Panel::Answer BalancePanel::answer() const {
   const float window_median = history.value_at(Metric::max_vio_window_p50, kWholeRun, selection_->step());
   const bool of_window = window() || (view() == figures && !is_missing(window_median));
   const Metric metric = of_window ? Metric::max_vio_window : Metric::max_vio;
-  const auto worst_of = [metric](const History& run, std::int64_t step) {
-    return worst_layer(run, metric, step, Worst::largest);
+  const auto worst_of = [&](const History& run) {
+    return worst_layer(run, metric, selection_->shownStepOf(run), Worst::largest);
   };
-  const auto text_of = [](const LayerValue& worst) {
-    return worst.layer < 0 ? QString()
-                           : QString("layer %1, MaxVio %2").arg(worst.layer).arg(formatValue(worst.value, 3));
+  const auto value_of = [&](const History& run) {
+    const LayerValue worst = worst_of(run);
+    return worst.layer < 0 ? QString() : formatValue(worst.value, 3);
   };
-  const LayerValue worst = worst_of(history, selection_->step());
-  if (worst.layer < 0) return {};
-  const float median = of_window ? window_median : history.value_at(Metric::max_vio_p50, kWholeRun, selection_->step());
+  const auto text_of = [&](const History& run) {
+    const QString value = value_of(run);
+    return value.isEmpty() ? value : QString("layer %1, MaxVio %2").arg(worst_of(run).layer).arg(value);
+  };
+  const QString worst_text = text_of(history), question = "How even are the layers?";
+  if (worst_text.isEmpty()) return {};
   const StepRange steps = window_steps(history, selection_->step(), of_window ? history.info().window : 1);
-  const QString worst_text = text_of(worst);
-  const QString text_of_others = textOfOthers(
-      *selection_, [&](const History& run) { return text_of(worst_of(run, selection_->shownStepOf(run))); });
-  const QString both = runLetter(*selection_, selection_->run()) + QStringLiteral(": ") + worst_text +
-                       QStringLiteral("; ") + text_of_others;
-  const QString range = selection_->windowText(steps);
-  const QString first =
-      QString("Most uneven %1 %2: %3").arg(of_window ? QString("over") : QString("at"), range, worst_text);
-  if (!text_of_others.isEmpty()) {
-    const QString figures = textOfOthers(*selection_, [&](const History& run) {
-      return formatValue(worst_of(run, selection_->shownStepOf(run)).value, 3);
-    });
-    const QString short_both =
-        QString("MaxVio %1: %2; %3")
-            .arg(runLetter(*selection_, selection_->run()), formatValue(worst.value, 3), figures);
-    return {"How even are the layers?", {both + QStringLiteral(", ") + range, both, short_both}};
-  }
-  return {"How even are the layers?",
-          {QString("%1; median layer %2").arg(first, formatValue(double(median), 3)), first,
-           worst_text + QStringLiteral(", ") + range}};
+  const QString range = selection_->windowText(steps), in_range = QStringLiteral(", ") + range;
+  if (const QString all = textOfRuns(*selection_, text_of); !all.isEmpty())
+    return {question, {all + in_range, all, "MaxVio " + textOfRuns(*selection_, value_of)}};
+  const float median = of_window ? window_median : history.value_at(Metric::max_vio_p50, kWholeRun, selection_->step());
+  const QString first = QString("Most uneven %1 %2: %3").arg(of_window ? "over" : "at", range, worst_text);
+  return {question,
+          {first + QString("; median layer %1").arg(formatValue(double{median}, 3)), first, worst_text + in_range}};
 }
 
 Metric BalancePanel::percentileMetric(int percentile) const {

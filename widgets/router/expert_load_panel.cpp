@@ -406,8 +406,10 @@ Panel::Answer ExpertLoadPanel::answerOfLayers() const {
   if (worst.max_vio <= 0) return {"Who gets the tokens?", {evenText(*selection_->history())}};
   const QString expert_text = QString("expert %1 of layer %2 gets the most").arg(worst.fullest).arg(worst.layer);
   const QString share = sharesText(worst.max_vio + 1);
-  const auto uneven = std::ranges::count_if(
-      window().layers, [](const LayerWindow& layer_window) { return layer_window.max_vio >= kUnevenMaxVio; });
+  const auto uneven_in = [](const std::vector<LayerWindow>& layers) {
+    return std::ranges::count_if(layers, [](const LayerWindow& layer) { return layer.max_vio >= kUnevenMaxVio; });
+  };
+  const auto uneven = uneven_in(window().layers);
   QString head = "Mostly even";
   if (uneven > 0) {
     const QString verb = uneven == 1 ? "is" : "are", layers = QString::number(window().layers.size());
@@ -420,9 +422,7 @@ Panel::Answer ExpertLoadPanel::answerOfLayers() const {
   }
   const QString text_of_others = textOfOthers(*selection_, [&](const History& run) {
     const auto layers = router_window(run, selection_->shownStepOf(run)).layers;
-    const auto uneven_layers = std::ranges::count_if(
-        layers, [](const LayerWindow& layer_window) { return layer_window.max_vio >= kUnevenMaxVio; });
-    return layers.empty() ? QString() : QString("%1 of %2").arg(uneven_layers).arg(layers.size());
+    return layers.empty() ? QString() : QString("%1 of %2").arg(uneven_in(layers)).arg(layers.size());
   });
   if (!text_of_others.isEmpty())
     head = QString("%1: %2; %3")

@@ -148,20 +148,15 @@ QString RouterConfidenceAndLossesPanel::status() const {
 // Without margins of single tokens, tells the mean entropy of the scores.
 Panel::Answer RouterConfidenceAndLossesPanel::answer() const {
   QStringList answers = scores_->answers();
-  const auto share_of = [](const History& run, std::int64_t step) {
+  const auto share_of = [this](const History& run) {
     const double even = std::log(run.info().n_experts);
-    const double entropy = even > 0 ? run.value_at(Metric::score_entropy, kWholeRun, step) : double{kNoValue};
-    return std::isfinite(entropy) ? formatPercent(entropy / even) : QString();
+    const float entropy = run.value_at(Metric::score_entropy, kWholeRun, selection_->shownStepOf(run));
+    return even > 0 && std::isfinite(entropy) ? formatPercent(entropy / even) : QString();
   };
-  const History* history = selection_->history();
-  if (const QString share = history ? share_of(*history, selection_->step()) : QString();
-      answers.isEmpty() && !share.isEmpty()) {
-    const QString text_of_others =
-        textOfOthers(*selection_, [&](const History& run) { return share_of(run, selection_->shownStepOf(run)); });
-    if (!text_of_others.isEmpty())
-      for (const char* form :
-           {"Entropy of the scores, of its maximum, %1: %2; %3", "Entropy %1: %2; %3 of its maximum"})
-        answers << QString(form).arg(runLetter(*selection_, selection_->run()), share, text_of_others);
+  const QString share = selection_->history() ? share_of(*selection_->history()) : QString();
+  if (answers.isEmpty() && !share.isEmpty()) {
+    if (const QString all = textOfRuns(*selection_, share_of); !all.isEmpty())
+      answers << "Entropy of the scores, of its maximum, " + all << QString("Entropy %1 of its maximum").arg(all);
     answers << QString("Entropy of the scores: %1 of its maximum").arg(share)
             << QString("Entropy: %1 of its maximum").arg(share);
   }

@@ -118,6 +118,12 @@ QString textOfOthers(const Selection& selection, const std::function<QString(con
   return texts.join(QStringLiteral("; "));
 }
 
+QString textOfRuns(const Selection& selection, const std::function<QString(const History&)>& text) {
+  const QString text_of_others = textOfOthers(selection, text), letter = runLetter(selection, selection.run());
+  return text_of_others.isEmpty() ? text_of_others
+                                  : QString("%1: %2; %3").arg(letter, text(*selection.history()), text_of_others);
+}
+
 QString listed(QStringList names) {
   const QString last = names.takeLast();
   return names.isEmpty() ? last : names.join(QStringLiteral(", ")) + QStringLiteral(" and ") + last;

@@ -82,6 +82,8 @@ QStringList forcedAnswer(const Selection& selection, std::int64_t step);
 QString nothingToCompareNotice();
 // A text on each other open run that is no noise twin, after its letter: "B: 0.167; C: 0.2"; empty: none has one.
 QString textOfOthers(const Selection& selection, const std::function<QString(const History&)>& text);
+// The same for all runs, the selected one first.
+QString textOfRuns(const Selection& selection, const std::function<QString(const History&)>& text);
 QString listed(QStringList names);  // "B", "B and C", "B, C and N"
 
 }  // namespace moescope

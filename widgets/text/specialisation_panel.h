@@ -74,11 +74,11 @@ class SpecialisationPanel : public Panel {
 
 // Returns the table of a layer in a frame; nullptr if there is none.
 const SpecialisationFrame* specialisationOf(const TelemetryFrame* frame, int layer);
-// Legend of the lift in the colours of utilisation: 1 neutral, blue below, orange above.
 // Returns the counts by which the experts are sorted: those that are shown, or while a run trains those of the last
 // step that is a power of two, so that the experts keep their places.
 std::shared_ptr<const TelemetryFrame> countsForOrder(const Selection& selection,
                                                      std::shared_ptr<const TelemetryFrame> shown);
+// Legend of the lift in the colours of utilisation: 1 neutral, blue below, orange above.
 LegendScale liftLegend(bool dark);
 QString liftText(float lift);  // text of a cell; empty: no value
 QString domainName(const RunInfo& info, std::size_t domain);

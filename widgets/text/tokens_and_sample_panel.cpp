@@ -283,10 +283,6 @@ void TokensAndSamplePanel::choose(int layer, int expert) {
   selection_->setExpert(is_chosen ? -1 : expert);
 }
 
-QString TokensAndSamplePanel::wantedDomain() const {
-  return what_ ? what_->currentData().toString() : QString();
-}
-
 // Fills the choice of texts with the probe and the domains of the open run.
 void TokensAndSamplePanel::fillTexts() {
   if (!what_ || !selection_->history()) return;

@@ -85,7 +85,8 @@ class TokensAndSamplePanel : public Panel {
   ExpertColors colorsOf(const TokenLayer& layer);
   void choose(int layer, int expert);
   void applyEdit();
-  QString wantedDomain() const;  // selected domain; empty for the probe
+  // Selected domain; empty for the probe
+  QString wantedDomain() const { return what_ ? what_->currentData().toString() : QString(); }
   QStringList describe(int position, int layer) const;
 
   const Shows shows_;

@@ -72,8 +72,14 @@ const LayerWindow* RouterWindow::find_layer(int layer) const {
 }
 
 const LayerWindow* RouterWindow::worst(double LayerWindow::*by) const {
-  const auto found = std::ranges::max_element(layers, {}, by);
+  const auto found =
+      by == &LayerWindow::entropy ? std::ranges::min_element(layers, {}, by) : std::ranges::max_element(layers, {}, by);
   return found == layers.end() ? nullptr : &*found;
+}
+
+int RouterWindow::silent() const {
+  return std::accumulate(layers.begin(), layers.end(), 0,
+                         [](int sum, const LayerWindow& layer) { return sum + layer.silent; });
 }
 
 RouterWindow router_window(const History& history, std::int64_t step) {

@@ -25,10 +25,12 @@ LayerWindow layer_window(int layer, std::vector<float> utilisation);  // `utilis
 
 struct RouterWindow {
   StepRange steps;
-  std::vector<LayerWindow> layers;                          // layers that have a load
-  double chance_max_vio = 0, chance_cv = 0;                 // values of chance for as many tokens; NaN: not known
-  const LayerWindow* find_layer(int layer) const;           // nullptr if the layer has no load
-  const LayerWindow* worst(double LayerWindow::*by) const;  // layer with the largest value; nullptr: no layers
+  std::vector<LayerWindow> layers;                 // layers that have a load
+  double chance_max_vio = 0, chance_cv = 0;        // values of chance for as many tokens; NaN: not known
+  const LayerWindow* find_layer(int layer) const;  // nullptr if the layer has no load
+  // Layer with the largest MaxVio or CV, or with the lowest entropy; nullptr: no layers.
+  const LayerWindow* worst(double LayerWindow::*by) const;
+  int silent() const;  // unused experts of all layers
 };
 // Returns the last `length` positions (step_axis.h) up to `step`; a log may have lines at some of them only.
 StepRange window_steps(const History& history, std::int64_t step, std::int64_t length = kWindowSteps);
