@@ -147,25 +147,19 @@ void RunSession::resume(const QString& checkpoints, const QString& recording_pat
   });
 }
 
-void RunSession::open(const QStringList& paths, const QStringList& only, bool snapshot) {
+void RunSession::open(const QStringList& paths, const QStringList& only, bool snapshot, const StatedLogs& stated) {
   if (paths.isEmpty()) return;
   auto result = std::make_shared<Opened>();
   result->paths = paths;
   result->only = only;
   result->snapshot = snapshot;
+  result->stated = stated;
   openFiles(result);
 }
 
 void RunSession::openStated(const QStringList& paths, const StatedLogs& stated) {
-  if (paths.isEmpty()) return;
-  auto result = std::make_shared<Opened>();
-  result->paths = paths;
-  if (paths == open_.paths) {
-    result->only = open_.only;
-    result->snapshot = open_.snapshot;
-  }
-  result->stated = stated;
-  openFiles(result);
+  const bool are_open = paths == open_.paths;
+  open(paths, are_open ? open_.only : QStringList(), are_open && open_.snapshot, stated);
 }
 
 void RunSession::add(const QStringList& paths, bool snapshot) {

@@ -45,7 +45,8 @@ class RunSession : public QObject {
   void resume(const QString& checkpoints, const QString& recording_path, std::int64_t step = INT64_MAX);
   // Opens files with runs (core/logs/file_kind.h) as runs A, B, ..., and follows those that grow. `only`: names of the
   // runs to open, for a file with several runs. `snapshot`: the files are not followed.
-  void open(const QStringList& paths, const QStringList& only = {}, bool snapshot = false);
+  void open(const QStringList& paths, const QStringList& only = {}, bool snapshot = false,
+            const StatedLogs& stated = {});
   // Opens files with runs beside the open logs and recordings, which keep what was stated about them. `snapshot`: none
   // of the files is followed.
   void add(const QStringList& paths, bool snapshot = false);

@@ -134,8 +134,8 @@ BlockScalesPanel::BlockScalesPanel(Selection* selection, QWidget* parent)
   row->addWidget(waterfall_, 3);
   row->addWidget(bars_, 1);
   connect(selection, &Selection::changed, bars_, &PlotFrame::markDirty);
-  addControl(new OperandCombo(selection, this));
-  addControl(new OperandLayerCombo(selection, this));
+  for (const auto part : {OperandCombo::tensor, OperandCombo::layer})
+    addControl(new OperandCombo(selection, part, this));
   showAnswers([this] { return legend(); });
   addBody(plots);
   giveFocusTo(waterfall_);

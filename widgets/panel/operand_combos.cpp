@@ -54,16 +54,21 @@ void GemmClassCombo::choose(int index) {
   selection_->setTensor(place);
 }
 
-OperandCombo::OperandCombo(Selection* selection, QWidget* parent) : FlatCombo(parent), selection_(selection) {
-  setAccessibleName("Tensor");
-  setToolTip("Weight, operand of its GEMM, direction");
-  connect(this, &QComboBox::activated, this, [this](int index) {
-    OperandPlace place = places_[index];
-    place.layer = selection_->tensor().layer;
-    selection_->setTensor(place);
-  });
+OperandCombo::OperandCombo(Selection* selection, Part part, QWidget* parent)
+    : FlatCombo(parent), selection_(selection), part_(part) {
+  setAccessibleName(part == tensor ? "Tensor" : "Layer");
+  setToolTip(part == tensor ? "Weight, operand of its GEMM, direction"
+                            : "The layer of the tensor; a MoE layer is then shown in all panels");
+  connect(this, &QComboBox::activated, this,
+          [this](int index) { selection_->setTensor(changed(selection_->tensor(), places_[index])); });
   connect(selection_, &Selection::changed, this, &OperandCombo::synchronise);
   synchronise();
+}
+
+OperandPlace OperandCombo::changed(const OperandPlace& place, const OperandPlace& chosen) const {
+  OperandPlace result = part_ == tensor ? chosen : place;
+  result.layer = part_ == tensor ? place.layer : chosen.layer;
+  return result;
 }
 
 void OperandCombo::synchronise() {
@@ -71,39 +76,17 @@ void OperandCombo::synchronise() {
   if (std::exchange(choices_, choices) != choices) {
     const QSignalBlocker quiet(this);
     const auto frame = selection_->quantFrame();
-    places_ = frame ? operandsOf(*frame, choices.gemm_class) : std::vector<OperandPlace>{};
+    places_.clear();
+    if (frame && part_ == tensor) places_ = operandsOf(*frame, choices.gemm_class);
+    if (frame && part_ == layer)
+      for (const int number : layersOf(*frame, choices.gemm_class)) places_.push_back({number});
     clear();
-    for (const OperandPlace& place : places_) addItem(tensorName(place));
+    for (const OperandPlace& place : places_) addItem(part_ == tensor ? tensorName(place) : layerName(place.layer));
   }
   setVisible(!places_.empty());
-  OperandPlace current = selection_->tensor();
-  current.layer = 0;
-  setCurrentIndex(to_int(std::ranges::find(places_, current) - places_.begin()));
-}
-
-OperandLayerCombo::OperandLayerCombo(Selection* selection, QWidget* parent) : FlatCombo(parent), selection_(selection) {
-  setAccessibleName("Layer");
-  setToolTip("The layer of the tensor; a MoE layer is then shown in all panels");
-  connect(this, &QComboBox::activated, this, [this](int index) {
-    OperandPlace place = selection_->tensor();
-    place.layer = layers_[index];
-    selection_->setTensor(place);
-  });
-  connect(selection_, &Selection::changed, this, &OperandLayerCombo::synchronise);
-  synchronise();
-}
-
-void OperandLayerCombo::synchronise() {
-  const OperandChoices choices = choicesOf(*selection_);
-  if (std::exchange(choices_, choices) != choices) {
-    const QSignalBlocker quiet(this);
-    const auto frame = selection_->quantFrame();
-    layers_ = frame ? layersOf(*frame, choices.gemm_class) : std::vector<int>{};
-    clear();
-    for (const int layer : layers_) addItem(layerName(layer));
-  }
-  setVisible(!layers_.empty());
-  setCurrentIndex(to_int(std::ranges::find(layers_, selection_->tensor().layer) - layers_.begin()));
+  const OperandPlace current = selection_->tensor();
+  const auto is_current = [&](const OperandPlace& place) { return changed(current, place) == current; };
+  setCurrentIndex(to_int(std::ranges::find_if(places_, is_current) - places_.begin()));
 }
 
 }  // namespace moescope

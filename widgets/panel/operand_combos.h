@@ -32,32 +32,23 @@ class GemmClassCombo : public FlatCombo {
   OperandChoices choices_;
 };
 
+// Chooses the weight, operand and direction, or the layer.
 class OperandCombo : public FlatCombo {
   Q_OBJECT
 
  public:
-  explicit OperandCombo(Selection* selection, QWidget* parent = nullptr);
+  enum Part { tensor, layer };
+  explicit OperandCombo(Selection* selection, Part part, QWidget* parent = nullptr);
 
  private:
   void synchronise();
+  // `place` with the part of `chosen`.
+  OperandPlace changed(const OperandPlace& place, const OperandPlace& chosen) const;
 
   Selection* selection_;
+  Part part_;
   OperandChoices choices_;
-  std::vector<OperandPlace> places_;
-};
-
-class OperandLayerCombo : public FlatCombo {
-  Q_OBJECT
-
- public:
-  explicit OperandLayerCombo(Selection* selection, QWidget* parent = nullptr);
-
- private:
-  void synchronise();
-
-  Selection* selection_;
-  OperandChoices choices_;
-  std::vector<int> layers_;
+  std::vector<OperandPlace> places_;  // of the items
 };
 
 }  // namespace moescope
