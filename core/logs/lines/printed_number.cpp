@@ -1,6 +1,7 @@
 #include "core/logs/lines/printed_number.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <utility>
 
@@ -13,11 +14,10 @@ namespace {
 constexpr std::string_view kBlanks = " \t\r\n", kAllDigits = "0123456789";
 constexpr std::size_t kMaxDigits = 64, kDigitsOfGroup = 3;
 // Units, and the exponents of ten by which their numbers are multiplied.
-using Unit = std::pair<std::string_view, std::string_view>;
-constexpr Unit kUnits[] = {{"%", "e-2"}, {"x", ""},     {"k", "e3"},      {"K", "e3"}, {"M", "e6"}, {"G", "e9"},
-                           {"B", "e9"},  {"T", "e12"},  {"GB", ""},       {"GiB", ""}, {"MB", ""},  {"MiB", ""},
-                           {"us", ""},   {"ms", ""},    {"s", ""},        {"h", ""},   {"sec", ""}, {"min", ""},
-                           {"it/s", ""}, {"tok/s", ""}, {"samples/s", ""}};
+using Unit = std::pair<std::string_view, int>;
+constexpr Unit kUnits[] = {{"%", -2}, {"x", 0},  {"k", 3},   {"K", 3},   {"M", 6},    {"G", 9},     {"B", 9},
+                           {"T", 12}, {"GB", 0}, {"GiB", 0}, {"MB", 0},  {"MiB", 0},  {"us", 0},    {"ms", 0},
+                           {"s", 0},  {"h", 0},  {"sec", 0}, {"min", 0}, {"it/s", 0}, {"tok/s", 0}, {"samples/s", 0}};
 
 bool has_digit_at(std::string_view text, std::size_t at) {
   return at < text.size() && kAllDigits.find(text[at]) != std::string_view::npos;
@@ -53,6 +53,16 @@ std::optional<std::string> without_groups(std::string_view text) {
   return out;
 }
 
+// Multiplies a number by a power of ten, so that "2.01k" and "1.2e-02%" are rounded once. Other texts stay no number.
+std::string times_power_of_10(const std::string& number, int exponent) {
+  const std::size_t end = std::min(number.find_first_of("eE"), number.size());
+  std::int16_t own_exponent = 0;
+  const std::string_view digits = std::string_view(number).substr(std::min(end + 1, number.size()));
+  const bool has_plus = digits.starts_with('+') && !digits.starts_with("+-");
+  if (end < number.size() && !read_number(digits.substr(has_plus ? 1 : 0), own_exponent)) return number;
+  return number.substr(0, end) + 'e' + std::to_string(own_exponent + exponent);
+}
+
 }  // namespace
 
 bool is_unit(std::string_view text) {
@@ -74,7 +84,7 @@ std::optional<double> printed_number(std::string_view text) {
         grouped, [](char c) { return c == '\'' || c == '_'; }, ',');
   std::optional<std::string> plain = without_groups(grouped);
   if (!plain) return std::nullopt;
-  if (has_unit) plain->append(unit->second);  // so that "2.01k" is rounded once
+  if (has_unit && unit->second != 0) plain = times_power_of_10(*plain, unit->second);
   std::string_view digits = *plain;
   if (digits.starts_with('+')) digits.remove_prefix(1);
   return read_number(digits, value) ? std::optional(value) : std::nullopt;

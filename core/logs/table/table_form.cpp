@@ -337,23 +337,26 @@ int known_columns(const TableForm& form) {
 }
 
 // Returns a table that pandas prints in blocks of columns as one; empty if it is none. The header of each block but the
-// last ends in "\", and its rows begin with the index.
+// last ends in "\", and its rows, as many as in the first block, begin with the index.
 std::string joined_blocks(std::string_view table) {
   std::vector<std::string> joined;
-  std::size_t row_of_block = 0;
+  std::size_t row_of_block = 0, blocks = 0;
   bool goes_on = true;
   for (std::vector<std::string>& cells : first_rows(table, ' ', SIZE_MAX)) {
     const bool is_header = !is_like_number(cells.front());
     if (cells.front().starts_with('[')) break;  // "[3 rows x 5 columns]"
     if (is_header && !std::exchange(goes_on, cells.back() == "\\")) return {};
-    if (is_header) row_of_block = 0;
+    if (is_header && std::exchange(row_of_block, 0) != joined.size()) return {};
+    blocks += is_header;
     if (is_header && goes_on) cells.pop_back();
     if (!is_header) cells.erase(cells.begin());
+    if (row_of_block == joined.size() && blocks > 1) return {};
     if (row_of_block == joined.size()) joined.emplace_back();
     std::string& row = joined[row_of_block++];
     for (const std::string& cell : cells) row += (row.empty() ? "" : ",") + cell;
   }
-  return goes_on ? std::string() : moescope::joined(joined, "\n", std::identity()) + '\n';
+  return goes_on || row_of_block != joined.size() ? std::string()
+                                                  : moescope::joined(joined, "\n", std::identity()) + '\n';
 }
 
 }  // namespace

@@ -316,7 +316,8 @@ TEST_F(FurtherLayouts, LoadsOfRanksThatFollowEachOtherAreAdded) {
 TEST_F(FurtherLayouts, StepsMayHaveAUnit) {
   for (const char* text :
        {"step 2.01k | loss 2.5\nstep 2.02k | loss 2.25\n", "step=2.01e3 loss=2.5\nstep=2.02e3 loss=2.25\n",
-        "iter 2.01k/10k, loss 2.5\niter 2.02k/10k, loss 2.25\n"}) {
+        "iter 2.01k/10k, loss 2.5\niter 2.02k/10k, loss 2.25\n", "step 2.01e0k | loss 2.5\nstep 2.02e+0k | loss 2.25\n",
+        "step 2.01k | loss 2.5e+02%\nstep 2.02k | loss 2250e-1%\n"}) {
     const auto run = open("steps.log", text).histories.at(0);
     EXPECT_EQ(run->steps(), (StepRange{2010, 2020})) << text;
     EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 2020), 2.25f) << text;
@@ -330,6 +331,12 @@ TEST_F(FurtherLayouts, PandasMayPrintTheColumnsOfATableInBlocks) {
                        .histories.at(0);
   EXPECT_EQ(run->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{2, 6}));
   EXPECT_EQ(run->info().moe_layers, std::vector{1});
+  const std::string first =
+      "   step  layer  expert_0  \\\n0    10      1         3   \n1    20      1         2   \n\n";
+  for (const char* other :
+       {"   expert_1  \n0         5  \n", "   expert_1  \n0         5  \n1         6  \n2         7  \n",
+        "   expert_1  \\\n0         5   \n\n   expert_2  \n0         5  \n1         6  \n"})
+    EXPECT_THROW(open("wide.txt", first + other), std::runtime_error) << other;
 }
 
 TEST_F(FurtherLayouts, StepsOfATableMayHaveGroupsOfDigits) {
