@@ -14,7 +14,6 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "core/files/text/name_map.h"
 #include "core/logs/account.h"

@@ -236,12 +236,6 @@ std::string layer_question(const std::string& name) {
       name);
 }
 
-std::string from_1_text(int highest) {
-  return "no value is of expert 0, which is read as one without tokens: if the experts are numbered from 1, "
-         "--experts " +
-         std::to_string(highest) + " states it";
-}
-
 std::string no_known_names(const std::set<std::string>& names) {
   if (names.empty()) return "its steps have no values";
   return "none of its names is known: " + listed_names(names) +

@@ -167,8 +167,6 @@ std::string first_names(std::span<const std::string> names, std::size_t max_coun
 std::string not_shown_text(const std::set<std::string>& names);
 // Returns the question whether a name is that of the layer, and how to answer it.
 std::string layer_question(const std::string& name);
-// Returns a question about a log whose experts are numbered up to `highest`, and of which none is expert 0.
-std::string from_1_text(int highest);
 // Returns the reason to refuse a log with steps: "none of its names is known: ...".
 std::string no_known_names(const std::set<std::string>& names);
 

@@ -14,17 +14,6 @@ std::string restart_text(const Restart& restart) {
   return "continues from step " + first + ": dropped " + steps + " of an earlier attempt";
 }
 
-bool is_shuffled(std::size_t to_new_steps, std::size_t dropped, std::size_t logged) {
-  return to_new_steps >= 2 && 2 * dropped > logged;
-}
-
-std::string no_order_text(std::size_t to_new_steps, std::size_t dropped, std::size_t logged) {
-  return fmt::format(
-      "its lines are not in the order of their steps: {} times a smaller step follows that was not logged before, so "
-      "that {} of {} steps would be dropped. Sort the lines by their step",
-      to_new_steps, dropped, logged);
-}
-
 // Returns the newest step of a key, without the steps that were dropped since. Of the cuts after the value was logged,
 // the first has the lowest step.
 std::int64_t RestartRule::kept_step(const Seen& position) const {

@@ -12,7 +12,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,11 +28,6 @@ struct Restart {
 };
 // Returns "continues from step 101: dropped steps 101 to 150 of an earlier attempt".
 std::string restart_text(const Restart& restart);
-
-// True if a log must be refused: most of its steps would be dropped, and at least two restarts go back to a step that
-// was not logged before. Then its lines were shuffled, or the newest comes first.
-bool is_shuffled(std::size_t to_new_steps, std::size_t dropped, std::size_t logged);
-std::string no_order_text(std::size_t to_new_steps, std::size_t dropped, std::size_t logged);
 
 class RestartRule {
  public:

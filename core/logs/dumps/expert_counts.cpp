@@ -128,7 +128,7 @@ LogRecord ExpertCounts::record_of(std::int64_t step, const Layers& layers, const
     loads.layer = layer;
     loads.numbers.assign(counts.begin(), counts.end());
     loads.numbers.resize(experts_);
-    loads.leaves_out_zeros = !has_expert_0_;
+    loads.leaves_out_zeros = loads.has_all_experts = !has_expert_0_;
     if (!has_expert_0_) loads.numbers[0] = kNoValue;
   }
   return record;
@@ -138,12 +138,6 @@ bool ExpertCounts::add_to(RunBuilder& run, RunInfo info, const std::string& name
   std::vector<std::string> on_counts;
   const std::set<int> layers_with_tokens = drop_empty(on_counts);
   const int stated = options_.routed.experts;
-  if (!has_expert_0_ && std::max(stated_experts_, stated) == experts_ - 1) {  // numbered from 1
-    for (auto& [step, layers] : steps_)
-      for (auto& [layer, counts] : layers) counts.erase(counts.begin());
-    --experts_;
-    has_expert_0_ = true;
-  }
   experts_ = std::max(experts_, stated);
   check_top_k(on_counts);
   info.top_k = top_k_;
@@ -154,13 +148,14 @@ bool ExpertCounts::add_to(RunBuilder& run, RunInfo info, const std::string& name
   for (const auto& [step, layers] : steps_)
     for (const auto& [layer, counts] : layers) entries += counts.size();
   check_run_size(info, steps_.size(), entries, fmt::format("Its highest layer is {}", info.moe_layers.back()));
+  info.n_experts = std::max(stated_experts_, stated);  // the run finds out whether they are numbered from 1
   run.stated.info = std::move(info);
   std::int64_t tokens = 0;
   for (const auto& [step, layers] : steps_) {
     LogRecord record = record_of(step, layers, name);
     std::int64_t slots = 0;
     for (const auto& [layer, counts] : layers) slots = std::max(slots, sum_of(counts));
-    if (stated > 0 && experts_ > stated) slots /= 2;  // the others are sums
+    if (stated > 0 && experts_ > stated && has_expert_0_) slots /= 2;  // the others are sums
     record.own_frame.emplace().tokens = tokens += slots / std::max(1, top_k_);
     record.own_frame->aux_loss = record.own_frame->z_loss = kNoValue;
     run.take(record);

@@ -41,8 +41,8 @@ class LogReader {
   // first load gives the number of layers. More lines may follow.
   void finish_step() { runs_.show_steps(); }
   // Returns the runs, lines and remarks; to be called once, after the last line. Throws TooManyRuns; RefusedLog if
-  // there is no run, or if options.growing is not set and no name is known, the lines are in no order (is_shuffled()),
-  // or the steps begin again in every epoch.
+  // there is no run, or if options.growing is not set and no name is known, the lines are in no order, or the steps
+  // begin again in every epoch.
   Imported finish();
   std::vector<std::shared_ptr<History>> histories() const { return runs_.histories(); }
   std::shared_ptr<History> history() const {  // first run; nullptr before its first step

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <map>
 
 #include "core/files/text/json_text.h"
 #include "core/files/text/words.h"
@@ -20,7 +21,7 @@ namespace {
 
 constexpr int kDeepestName = 8;                                              // nesting of objects
 constexpr std::ptrdiff_t kMaxLineNames = 65536, kMaxNamesInLists = 1 << 20;  // in a line
-constexpr std::size_t kLongestExpert = 5, kMaxRouterNames = 4096;
+constexpr std::size_t kLongestExpert = 5, kMaxRouterNames = 4096, kMaxLoadsOfDicts = 4 * kMaxImportedLoads;
 constexpr double kExactBelow = 9007199254740992.0;  // larger whole numbers are kept as text
 
 // Names of this program's own lines (jsonl.h), and of the rows among them.
@@ -229,14 +230,14 @@ void JsonRecords::add(std::string_view name, JsonValue value, int depth, LogReco
   }
 }
 
-// Adds the loads of an object by expert, {"3": 40, "0": 36}, under a name of loads. Returns false if it is none.
+// Adds the loads of an object by expert, {"3": 40, "0": 36}, under a name of loads, as a list of each layer. Returns
+// false if it is none.
 bool JsonRecords::add_by_expert(std::string_view name, simdjson::dom::object object, LogRecord& record) {
   const TagMatch* match = runs_->find(name);
   if (!match || !is_list(*match) || object.size() == 0) return false;
   const std::size_t before = record.values.size();
+  std::map<int, std::size_t> place_of_layer;
   for (const auto& [key, value] : object) {
-    NamedValue& load = record.add(name);
-    load.leaves_out_zeros = true;
     double number = 0;
     // "L0E3" and "layer_0.3" are in a layer.
     const std::size_t begin = key.find_first_of("0123456789"),
@@ -249,9 +250,23 @@ bool JsonRecords::add_by_expert(std::string_view name, simdjson::dom::object obj
       record.values.resize(before);
       return false;
     }
-    load.numbers = {number};
-    std::from_chars(expert.data(), expert.data() + expert.size(), load.expert);
-    std::from_chars(layer.data(), layer.data() + layer.size(), load.layer);
+    std::size_t index = 0;
+    int of_layer = -1;
+    std::from_chars(expert.data(), expert.data() + expert.size(), index);
+    std::from_chars(layer.data(), layer.data() + layer.size(), of_layer);
+    const auto [place, is_new] = place_of_layer.try_emplace(of_layer, record.values.size());
+    if (is_new) {
+      NamedValue& added = record.add(name);
+      added.is_list = added.leaves_out_zeros = true;
+      added.layer = of_layer;
+    }
+    std::vector<double>& loads = record.values[place->second].numbers;
+    if (index >= loads.size()) {
+      record.loads_of_dicts += index + 1 - loads.size();
+      if (record.loads_of_dicts > kMaxLoadsOfDicts) throw Unreadable("loads of too many experts");
+      loads.resize(index + 1, kNoValue);
+    }
+    loads[index] = number;
   }
   return true;
 }
@@ -326,7 +341,7 @@ void JsonRecords::add_own(const JsonFields& json, std::size_t bytes, LogRecord& 
   RunInfo info = runs_->info_for(record);
   if (info.n_experts == 0)  // a line of one layer
     for (const NamedValue& value : record.values)
-      if (value.is_list && value.rows.empty() && record.layer >= 0)
+      if (value.is_list && value.rows.empty() && !value.leaves_out_zeros && record.layer >= 0)
         if (const TagMatch* match = runs_->find(value.name); match && is_list(*match))
           info.n_experts = to_int(std::min(value.numbers.size(), kMaxImportedExperts + 1));
   TelemetryFrame& frame = record.own_frame.emplace();

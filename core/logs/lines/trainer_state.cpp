@@ -34,15 +34,11 @@ JsonFields fields_or_none(JsonValue value) {
 }
 
 constexpr int kDeepestColumns = 4;
-constexpr std::string_view kDigitsOfKeys = "0123456789";
-
-bool is_number_key(std::string_view key) {
-  return !key.empty() && key.find_first_not_of(kDigitsOfKeys) == std::string_view::npos;
-}
 
 bool are_keys_numbers(const JsonFields& object) {
-  return object.begin() != object.end() &&
-         std::ranges::all_of(object, [](const JsonFields::Field& field) { return is_number_key(field.key); });
+  return object.begin() != object.end() && std::ranges::all_of(object, [](const JsonFields::Field& field) {
+           return !field.key.empty() && std::ranges::all_of(field.key, is_digit);
+         });
 }
 
 // Returns the values of a list, or of an object by position; none of other values.

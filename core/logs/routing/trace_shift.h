@@ -2,9 +2,7 @@
 // program. A trainer that replays such a trace gives every token the experts of another one, without an error.
 #pragma once
 
-#include <cstdint>
 #include <optional>
-#include <string>
 
 #include "core/logs/routing/routed_tokens.h"
 

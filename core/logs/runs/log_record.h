@@ -22,7 +22,8 @@ struct NamedValue {
   std::string_view text;          // the value, if it is a text or no number
   bool is_text = false;           // the value is a text, which may contain a number
   int layer = -1, expert = -1;    // if they stand beside the name; -1: they do not
-  bool leaves_out_zeros = false;  // experts without a value have no tokens
+  bool leaves_out_zeros = false;  // of a list by expert: experts without a value (kNoValue) have no tokens
+  bool has_all_experts = false;   // of such a list: no expert follows its last one
   bool in_percent = false;        // a list of loads that are shares, whatever its name says
   std::string_view problem;       // why the value could not be taken apart; empty: it could
   const char* means = nullptr;    // name that has this meaning, if the form of the file and not the name gives it
@@ -46,6 +47,7 @@ struct LogRecord {
   bool has_own_rows = false;                // `own_frame` has rows
   AccountBook::Name own_loads;              // name of the loads in its routers
   std::vector<Marker> markers;              // step -1: the step of the record
+  std::size_t loads_of_dicts = 0;           // entries of the lists that JSON objects by expert became
   std::string problem;                      // why a part of the record could not be read; empty: all of it could
   std::deque<std::string> texts;            // names and texts that the log does not have as they are
 

@@ -75,11 +75,11 @@ double load_of(const TagRule& rule, double number, bool in_percent = false) {
   const bool is_count = rule.means == TagMeaning::tokens_per_expert && !in_percent;
   if (is_count && load > kMaxExpertTokens)
     refuse_value(rule.column, shortest(number) + " is more than " + shortest(kMaxExpertTokens));
-  if (is_count && rule.is_as_logged() && !(load >= 0 && load == std::floor(load)))
+  if (is_count && rule.is_as_logged() && !(load >= 0 && load == static_cast<std::uint32_t>(load)))
     refuse_value(rule.column, shortest(number) + " is not a whole number from 0 on");
   if (!(load >= 0 && load <= kMaxExpertTokens))
     refuse_value(rule.column, shortest(number) + " is not a share of the load");
-  return is_count ? std::round(load) : load;
+  return is_count && !rule.is_as_logged() ? std::round(load) : load;
 }
 
 // True if the values of each row are shares, which no counts are: they are below 1 and add up to 1.
@@ -144,7 +144,11 @@ void RunBuilder::count(const Name& name, const NamedValue& value, std::int64_t s
     if (!value.text.empty()) AccountBook::take_text(name.counts, step, value.text);
     return;
   }
-  if (!value.is_list) return AccountBook::take(name.counts, step, value.numbers[0]);
+  if (!value.is_list || value.leaves_out_zeros) {
+    for (const double number : value.numbers)
+      if (!value.is_list || !std::isnan(number)) AccountBook::take(name.counts, step, number);
+    return;
+  }
   if (name.is_shown && name.match.rule->means == TagMeaning::tokens_per_expert && !value.in_percent) return;
   std::span<const double> unread(value.numbers);
   for (const std::size_t size : value.rows) {
@@ -470,7 +474,7 @@ bool RunBuilder::add(Name& name, const NamedValue& value, const LogRecord& recor
   if (record.layer >= 0) layer = record.layer;
   const int expert = value.expert >= 0 ? value.expert : match.expert;
   if (is_figure(match)) return add_figure(name, value, record, layer, step);
-  if (expert >= 0) return add_expert(name, value, layer, expert, step);
+  if (expert >= 0 || value.leaves_out_zeros) return add_experts(name, value, layer, expert, step);
   if (value.is_list) return add_list(name, value, layer, step);
   if (value.numbers.empty()) refuse_value(match.rule->column, value_text(value) + " is not a list");
   AccountBook::leave_out(name.counts, kOneNumber);
@@ -530,48 +534,43 @@ void RunBuilder::add_tokens(const TagRule& rule, double tokens, std::int64_t ste
   if (is_number && tokens_per_step_ == 0) tokens_per_step_ = static_cast<std::int64_t>(of_step);
 }
 
-bool RunBuilder::add_expert(Name& name, const NamedValue& value, int layer, int expert, std::int64_t step) {
+// Adds the value of an expert, or a list in which experts without a value have no tokens.
+bool RunBuilder::add_experts(Name& name, const NamedValue& value, int layer, int expert, std::int64_t step) {
   const TagRule& rule = *name.match.rule;
-  if (value.is_list)
+  if (value.is_list && expert >= 0)
     refuse_value(rule.column, fmt::format("belongs to one expert, but has {} values", value.numbers.size()));
   if (value.numbers.empty()) refuse_value(rule.column, value_text(value) + " is not a number");
   check_layer(layer = std::max(0, layer));
-  has_expert_0_ = has_expert_0_ || expert == 0;
-  expert -= first_expert_;
-  if (expert < 0 || (imported_ && expert >= imported_->listed_experts() && !log_->is_collected))
+  std::vector<double> loads = value.numbers;
+  bool are_shares = false;
+  for (double& load : loads) {
+    if (value.is_list && std::isnan(load)) continue;
+    const bool is_share = rule.is_as_logged() && load > 0 && load < 1;
+    are_shares = are_shares || is_share;
+    load = load_of(rule, load, is_share);
+  }
+  const bool has_expert_0 = expert <= 0 && !std::isnan(loads[0]);
+  has_expert_0_ = has_expert_0_ || has_expert_0;
+  const int begin = std::max(0, expert) - first_expert_, end = begin + to_int(loads.size());
+  if ((begin < 0 && has_expert_0) || (imported_ && end > imported_->listed_experts() && !log_->is_collected))
     refuse_value(rule.column, "other experts than in the first step");
-  const bool is_share = rule.is_as_logged() && value.numbers[0] > 0 && value.numbers[0] < 1;
-  const double load = load_of(rule, value.numbers[0], is_share);
   if (!choose(name)) return false;
-  if (is_share && rule.means == TagMeaning::tokens_per_expert)
+  if (are_shares && rule.means == TagMeaning::tokens_per_expert)
     AccountBook::leave_out(name.counts, "below 1: read as shares of the step");
   Step& target = step_at(step);
   target.is_part = target.is_part || !value.leaves_out_zeros;
-  if (value.leaves_out_zeros) highest_expert_ = std::max(highest_expert_, expert);
+  is_open_ended_ = is_open_ended_ || (value.leaves_out_zeros && !value.has_all_experts);
   Experts& experts = target.experts[layer];
-  experts.leaves_out_zeros = experts.leaves_out_zeros || value.leaves_out_zeros;
+  experts.leaves_out_zeros |= value.leaves_out_zeros && rule.means != TagMeaning::expert_bias;
   std::vector<double>& values = values_of(rule, experts);
-  const auto index = static_cast<std::size_t>(expert);
-  if (index >= values.size()) {
-    keep(sizeof(double) * (index + 1 - values.size()));
-    values.resize(index + 1, std::nan(""));
+  if (const std::size_t size = end; size > values.size()) {
+    keep(sizeof(double) * (size - values.size()));
+    values.resize(size, std::nan(""));
   }
-  values[index] = is_added_ && !std::isnan(values[index]) ? values[index] + load : load;
+  for (int e = std::max(0, begin); e < end; ++e)
+    if (const double load = loads[e - begin]; !std::isnan(load))
+      values[e] = is_added_ && !std::isnan(values[e]) ? values[e] + load : load;
   return true;
-}
-
-// Returns the loads of a layer, in which an expert without a value has no tokens.
-std::vector<double> RunBuilder::without_gaps(std::vector<double> loads, std::int64_t step, int layer) {
-  for (std::size_t expert = 0; expert < loads.size(); ++expert) {
-    has_zero_ = has_zero_ || loads[expert] == 0;
-    has_expert_0_ = has_expert_0_ || (expert == 0 && !std::isnan(loads[0]));
-    if (!std::isnan(loads[expert])) continue;
-    if (no_expert_.count++ == 0)
-      no_expert_.first =
-          fmt::format("{}: no row of expert {}, which is read as 0 tokens", place_text(step, layer), expert);
-    loads[expert] = 0;
-  }
-  return loads;
 }
 
 // Adds a list by expert, or a list of such lists by layer.
@@ -589,11 +588,7 @@ bool RunBuilder::add_list(Name& name, const NamedValue& value, int layer, std::i
   const bool are_counts = rule.means == TagMeaning::tokens_per_expert && !are_shares;
   std::vector<std::uint32_t> counts;
   std::vector<double> loads;
-  for (const double number : value.leaves_out_zeros ? value.numbers : std::vector<double>())
-    if (!std::isnan(number)) name.counts.counts->take(step, number);
-  if (value.leaves_out_zeros)
-    counts = counts_of(rule, without_gaps(value.numbers, step, layer));
-  else if (are_counts)
+  if (are_counts)
     counts = counts_of(rule, value.numbers);
   else
     for (const double number : value.numbers) loads.push_back(load_of(rule, number, are_shares));
@@ -611,7 +606,7 @@ bool RunBuilder::add_list(Name& name, const NamedValue& value, int layer, std::i
       continue;
     }
     const std::span<const std::uint32_t> row = std::span(counts).subspan(first, rows[i]);
-    if (!value.leaves_out_zeros) name.counts.counts->take_list(step, row);
+    name.counts.counts->take_list(step, row);
     set_counts(target, layers[i], row);
   }
   return true;

@@ -154,9 +154,8 @@ class RunBuilder {
   bool add(Name& name, const NamedValue& value, const LogRecord& record, std::int64_t step);
   bool add_figure(Name& name, const NamedValue& value, const LogRecord& record, int layer, std::int64_t step);
   void add_tokens(const TagRule& rule, double tokens, std::int64_t step);
-  bool add_expert(Name& name, const NamedValue& value, int layer, int expert, std::int64_t step);
+  bool add_experts(Name& name, const NamedValue& value, int layer, int expert, std::int64_t step);
   bool add_list(Name& name, const NamedValue& value, int layer, std::int64_t step);
-  std::vector<double> without_gaps(std::vector<double> loads, std::int64_t step, int layer);
   std::size_t ranks_of_list(std::size_t experts) const;
   void set_counts(Step& step, int layer, std::span<const std::uint32_t> counts);
   void set_list(const TagRule& rule, int layer, std::span<const double> values, Step& step);
@@ -174,7 +173,7 @@ class RunBuilder {
   std::map<int, int> layers_of_model(const RunInfo& info);
   TelemetryFrame frame_of(std::int64_t number, Step step);
   void find_first_expert();
-  bool add_experts(Experts& experts, RouterFrame& router) const;
+  bool show_experts(std::int64_t step, Experts& experts, RouterFrame& router);
   void tell_incomplete(std::int64_t step, int layer, std::int64_t place);
 
   LogContext* log_;
@@ -216,9 +215,8 @@ class RunBuilder {
   std::optional<std::pair<std::int64_t, double>> first_tokens_;  // step and tokens so far of the first that has them
   std::int64_t tokens_per_step_ = 0;                             // 0: not known yet
   std::size_t list_size_ = 0;                                    // number of experts in the lists
-  int highest_expert_ = -1;                                      // of loads that leave out experts without tokens
   int first_expert_ = 0;                                         // 1: the experts are numbered from 1
-  bool has_expert_0_ = false;
+  bool has_expert_0_ = false, is_open_ended_ = false;            // open-ended: further experts may have no tokens
   Gaps incomplete_, no_expert_;  // layers with loads of only some experts; rows that are missing
   bool has_zero_ = false;        // an expert without tokens has a row
   std::vector<std::string> remarks_;

@@ -103,7 +103,7 @@ RunInfo RunBuilder::info_of_steps() const {
   const bool are_stated = std::ranges::includes(info.moe_layers, layers);
   if (!layers.empty() && !are_stated) info.moe_layers.assign(layers.begin(), layers.end());
   if (of_lists > 0) info.n_experts = to_int(of_lists);
-  info.n_experts = std::max({info.n_experts, to_int(of_singles), highest_expert_ + 1});
+  info.n_experts = std::max(info.n_experts, to_int(of_singles));
   if (info.moe_layers.empty() && info.n_experts > 0)
     for (int layer = std::max(0, stated.dense_layers); layer < info.n_layers; ++layer) info.moe_layers.push_back(layer);
   if (!info.moe_layers.empty()) info.n_layers = std::max(info.n_layers, info.moe_layers.back() + 1);
@@ -113,7 +113,7 @@ RunInfo RunBuilder::info_of_steps() const {
 // True if the layers and experts of the run are known.
 bool RunBuilder::can_open() const {
   if (imported_) return true;
-  if (highest_expert_ >= 0 && stated.info.n_experts == 0) return false;
+  if (is_open_ended_ && stated.info.n_experts == 0) return false;
   if (first_tokens_ && tokens_per_step_ == 0 && open_.size() < kStepsToTokens) return false;
   const RunInfo info = info_of_steps();
   return !info.moe_layers.empty() && info.n_experts > 0;
@@ -123,19 +123,20 @@ bool RunBuilder::can_open() const {
 // experts says so.
 void RunBuilder::find_first_expert() {
   std::vector<std::vector<double>*> lists;
+  std::size_t longest = 0;  // of the lists in which experts without tokens are left out
   for (auto& [number, step] : open_)
     for (auto& [layer, experts] : step.experts)
       for (std::vector<double>* values : {&experts.counts, &experts.shares, &experts.biases}) {
         if (values->empty()) continue;
-        const bool is_from_1 =
-            values->size() > 2 && std::isnan(values->front()) &&
-            (experts.leaves_out_zeros ? highest_expert_ == stated_experts() : !std::isnan((*values)[1]));
+        const bool is_from_1 = values->size() > 2 && std::isnan(values->front()) &&
+                               (experts.leaves_out_zeros || !std::isnan((*values)[1]));
         if (!is_from_1) return;
+        if (experts.leaves_out_zeros) longest = std::max(longest, values->size());
         lists.push_back(values);
       }
-  if (lists.empty() || list_size_ > 0) return;
+  const std::size_t places = stated_experts() + 1;
+  if (lists.empty() || list_size_ > 0 || (longest > 0 && longest != places)) return;
   first_expert_ = 1;
-  highest_expert_ = std::max(-1, highest_expert_ - 1);
   for (std::vector<double>* values : lists) values->erase(values->begin());
   note("its experts are numbered from 1: they are shown from 0 on");
 }
@@ -198,11 +199,17 @@ std::map<int, int> RunBuilder::layers_of_model(const RunInfo& info) {
 }
 
 // Adds the loads and biases of a layer that were given by expert. Returns false if not all experts have one.
-bool RunBuilder::add_experts(Experts& experts, RouterFrame& router) const {
+bool RunBuilder::show_experts(std::int64_t step, Experts& experts, RouterFrame& router) {
   const auto n_experts = static_cast<std::size_t>(imported_->listed_experts());
-  if (experts.leaves_out_zeros) {
-    experts.counts.resize(n_experts, 0);
-    for (double& count : experts.counts) count = std::isnan(count) ? 0 : count;
+  std::vector<double>& loads = experts.counts.empty() ? experts.shares : experts.counts;
+  if (experts.leaves_out_zeros && !loads.empty()) loads.resize(n_experts, std::nan(""));
+  for (std::size_t e = 0; experts.leaves_out_zeros && e < loads.size(); ++e) {
+    has_zero_ = has_zero_ || loads[e] == 0;
+    if (!std::isnan(loads[e])) continue;
+    loads[e] = 0;
+    if (!is_open_ended_ && no_expert_.count++ == 0)
+      no_expert_.first =
+          fmt::format("{}: no row of expert {}, which is read as 0 tokens", place_text(step, router.layer), e);
   }
   if (is_complete(experts.biases, n_experts)) router.expert_bias.assign(experts.biases.begin(), experts.biases.end());
   const auto is_share = [](double count) { return count > 0 && count < 1; };
@@ -235,7 +242,7 @@ TelemetryFrame RunBuilder::frame_of(std::int64_t number, Step step) {
   frame.step = number;
   frame.wall_s -= start_s_;
   for (auto& [layer, experts] : step.experts)
-    if (!add_experts(experts, router_at(frame.routers, layer))) tell_incomplete(number, layer, step.place);
+    if (!show_experts(number, experts, router_at(frame.routers, layer))) tell_incomplete(number, layer, step.place);
   const auto n_experts = static_cast<std::size_t>(imported_->listed_experts());
   for (RouterFrame& router : frame.routers) {
     if (log_->is_collected && !router.tokens_per_expert.empty() && router.tokens_per_expert.size() != n_experts) {
@@ -294,25 +301,33 @@ std::vector<std::string> RunBuilder::remarks() const {
   if (imported_) std::ranges::copy(imported_->remarks(), std::back_inserter(remarks));
   if (no_expert_.count > 0) remarks.push_back(no_expert_.text());
   if (std::string question = question_of_first_expert(); !question.empty()) remarks.push_back(std::move(question));
-  const bool leaves_out_zeros = highest_expert_ >= 0 || (no_expert_.count > 0 && !has_zero_);
-  if (leaves_out_zeros && stated_experts() == 0)
+  const bool leaves_out_zeros = is_open_ended_ || (no_expert_.count > 0 && !has_zero_);
+  if (leaves_out_zeros && stated_experts() == 0 && imported_)
     remarks.push_back(fmt::format(
         "experts without tokens are left out, so that the number of experts is not known: it is read as {}, the "
         "highest that occurs and one; --experts states it",
-        imported_ ? imported_->info().n_experts : highest_expert_ + 1));
+        imported_->info().n_experts));
   if (std::string repeats = restarts_.again_text(); !repeats.empty()) remarks.push_back(std::move(repeats));
   return remarks;
 }
 
 std::string RunBuilder::question_of_first_expert() const {
-  const bool leaves_out_zeros = highest_expert_ >= 0 || no_expert_.count > 0;
-  return leaves_out_zeros && stated_experts() == 0 && !has_expert_0_ && first_expert_ == 0 && imported_
-             ? from_1_text(imported_->info().n_experts - 1)
-             : std::string();
+  const bool leaves_out_zeros = is_open_ended_ || no_expert_.count > 0;
+  if (!leaves_out_zeros || stated_experts() > 0 || has_expert_0_ || first_expert_ > 0 || !imported_) return {};
+  return fmt::format(
+      "no value is of expert 0, which is read as one without tokens: if the experts are numbered from 1, --experts {} "
+      "states it",
+      imported_->info().n_experts - 1);
 }
 
 std::string RunBuilder::refusal() const {
-  if (is_shuffled(to_new_steps_, dropped_, logged_)) return no_order_text(to_new_steps_, dropped_, logged_);
+  // Restarts that drop most steps and go back to steps that were not logged before: the lines were shuffled, or the
+  // newest comes first.
+  if (to_new_steps_ >= 2 && 2 * dropped_ > logged_)
+    return fmt::format(
+        "its lines are not in the order of their steps: {} times a smaller step follows that was not logged before, so "
+        "that {} of {} steps would be dropped. Sort the lines by their step",
+        to_new_steps_, dropped_, logged_);
   if (2 * layer_like_again_ > logged_)
     return "the loads of a step are logged several times: " + layer_question(json_string(layer_like_));
   if (begins_anew_)

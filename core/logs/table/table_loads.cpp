@@ -229,17 +229,6 @@ std::int64_t TableLoads::smallest_batch() const {
   return smallest;
 }
 
-// Experts are numbered from 1 if the stated number of experts is the highest, and none is expert 0.
-void TableLoads::count_experts_from_0() {
-  if (expert_.number != runs_->context().options.routed.experts ||
-      std::ranges::find(loads_, 0, &Load::expert) != loads_.end())
-    return;
-  --expert_.number;
-  for (Load& load : loads_) --load.expert;
-  for (Stretch& stretch : stretches_)
-    for (auto& [layer, expert] : stretch.unreadable) expert = std::max<std::int64_t>(-1, expert - 1);
-}
-
 RunInfo TableLoads::info() const {
   RunInfo info;
   info.source = path_;
@@ -304,11 +293,15 @@ void TableLoads::check_layers() const {
 LogRecord TableLoads::record_of(std::span<const Stretch> step, const RunInfo& info) {
   LogRecord record;
   record.step = step.front().step;
+  const bool may_be_from_1 = expert_.number == runs_->context().options.routed.experts;
   std::map<int, std::vector<double>> layers;
   for (const Stretch& stretch : step)
     for (std::size_t i = stretch.first; i < stretch.end; ++i) {
       std::vector<double>& counts = layers[loads_[i].layer];
-      counts.resize(static_cast<std::size_t>(info.n_experts), form_.count < 0 ? 0 : std::nan(""));
+      if (counts.empty()) {
+        counts.assign(static_cast<std::size_t>(info.n_experts), form_.count < 0 ? 0 : std::nan(""));
+        if (may_be_from_1) counts[0] = std::nan("");
+      }
       double& count = counts[loads_[i].expert];
       count = loads_[i].count + (adds_up() && !std::isnan(count) ? count : 0);
       if (count > kMaxCount)
@@ -330,7 +323,7 @@ LogRecord TableLoads::record_of(std::span<const Stretch> step, const RunInfo& in
     if (found == layers.end() || found->second.empty()) continue;
     NamedValue& loads =
         record.add(form_.count < 0 ? "tokens_per_expert" : std::string_view(count_name_.counts->name()));
-    loads.is_list = loads.leaves_out_zeros = true;
+    loads.is_list = loads.leaves_out_zeros = loads.has_all_experts = true;
     loads.means = "tokens_per_expert";
     loads.layer = layer;
     loads.numbers = std::move(found->second);
@@ -344,10 +337,10 @@ Imported TableLoads::build() {
   check_counts();
   check_layers();
   sort(remarks);
-  count_experts_from_0();
   RunBuilder& run = runs_->run("");
   const RunInfo info = this->info();
   run.stated.info = info;
+  run.stated.info.n_experts = options.routed.experts;  // the run finds out whether they are numbered from 1
   std::size_t steps = 0;
   for (std::size_t i = 0; i < stretches_.size(); ++i) steps += i == 0 || stretches_[i].step != stretches_[i - 1].step;
   check_run_size(

@@ -119,7 +119,6 @@ class TableLoads : public TableRows {
   bool adds_up() const { return form_.count < 0 || !form_.parts.empty(); }
   void take_others(std::span<const std::string_view> cells, std::int64_t step);
   void sort(std::vector<std::string>& remarks);
-  void count_experts_from_0();
   RunInfo info() const;
   void check_counts() const;
   void check_filling() const;

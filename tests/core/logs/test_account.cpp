@@ -333,6 +333,21 @@ TEST_F(Accounts, LoadsByExpertAreReadFromObjects) {
 )"));
   EXPECT_EQ(by_layer.histories.at(0)->frame_at(1)->routers.at(0).tokens_per_expert,
             (std::vector<std::uint32_t>{8, 0, 4}));
+  const OpenedRuns of_figures = open(write("run.jsonl", R"({"num_experts":4}
+{"step":1,"layer_0/expert_utilization":{"0":0.5,"1":1.5,"2":2},"layer_0/expert_bias":{"0":0.5,"1":-0.5,"2":0,"3":0}}
+{"step":2,"layer_0/expert_bias":{"0":0.5,"1":-0.5,"2":0,"3":0}}
+)"));
+  const RouterFrame shares = of_figures.histories.at(0)->frame_at(1)->routers.at(0);
+  EXPECT_EQ(shares.tokens_per_expert.at(1), 3 * shares.tokens_per_expert.at(0));
+  EXPECT_EQ(shares.tokens_per_expert.at(3), 0u);
+  EXPECT_EQ(shares.expert_bias, (std::vector<float>{0.5f, -0.5f, 0, 0}));
+  const RouterFrame biases = of_figures.histories.at(0)->frame_at(2)->routers.at(0);
+  EXPECT_EQ(biases.expert_bias, shares.expert_bias);
+  std::string too_many;
+  for (int layer = 0; layer < 50; ++layer) too_many += ",\"L" + std::to_string(layer) + "E99999\":1";
+  const OpenedRuns limited = open(
+      write("run.jsonl", "{\"step\":1,\"loss\":2}\n{\"step\":2,\"expert_counts\":{" + too_many.substr(1) + "}}\n"));
+  EXPECT_EQ(limited.skipped.at(0).bad.first().at(0).reason, "loads of too many experts");
 }
 
 TEST_F(Accounts, LoadsOfRanksAreAdded) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/files/text/words.h"
 #include "core/frame/frame.h"
 #include "core/logs/account.h"
 #include "core/logs/file_kind.h"
@@ -642,7 +643,12 @@ TEST_F(VariedForms, ExpertsMayBeNumberedFromOne) {
     const History& history = *opened.histories.at(0);
     EXPECT_EQ(history.frame_at(history.steps().last)->routers.at(0).tokens_per_expert, (Counts{4, 5, 7})) << file.name;
     EXPECT_TRUE(opened.accounts.at(0).experts.question.empty()) << file.name;
+    EXPECT_TRUE(says(joined(opened.remarks, "\n"), "its experts are numbered from 1")) << file.name;
   }
+  ImportOptions options;
+  options.routed.experts = 3;
+  const OpenedRuns trace = open({"trace.csv", "layer,expert\n0,1\n0,2\n1,2\n1,3\n"}, options);
+  EXPECT_EQ(trace.histories.at(0)->frame_at(0)->routers.at(1).tokens_per_expert, (Counts{0, 1, 1}));
 }
 
 TEST_F(VariedForms, ColumnsOfJsonMayStandInObjects) {
