@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """Executes the blocks of Python that the exhibits (assets/exhibits) give as a check for one's own training, on the tiny
-models of faulty_trainings.py: each must fail in the wrong run and pass in the right one. So must the command
-`moescope-cli check` of the exhibits that have one; test faulty_logs covers those that have a log there. Usage:
-check_exhibit_lines.py MOESCOPE_CLI. Exit status 77: PyTorch is missing."""
+models of faulty_trainings.py: each must fail in the wrong run and pass in the right one. Comments "#   NAME = PATH" below
+the name of a program in a block are executed before it, on a layer that has the attributes of that program alone. The
+command `moescope-cli check` of an exhibit must find the wrong run, too; test faulty_logs covers those that have a log there.
+Usage: check_exhibit_lines.py MOESCOPE_CLI. Exit status 77: PyTorch is missing."""
 
 import dataclasses
 import glob
@@ -51,24 +52,48 @@ class Training:
             tiny.update_biases(self.model, self.setup)
 
 
+def layers_of(block):
+    """Returns the layer of a block as each program has it. gate(x) returns what the linear of the gate does."""
+    def gate(x):
+        return block.gate(x)[0]
+
+    def router(**names):
+        return SimpleNamespace(weight=block.gate.weight, **names)
+
+    bias, counts = block.gate.expert_bias, block.counts_of_step()
+    return {
+        "Megatron-LM": SimpleNamespace(mlp=SimpleNamespace(
+            router=router(expert_bias=bias, local_tokens_per_expert=counts, gating=gate))),
+        "TorchTitan": SimpleNamespace(moe=SimpleNamespace(
+            expert_bias=bias, tokens_per_expert=counts, router=SimpleNamespace(gate=Linear(gate, block.gate.weight)))),
+        "transformers": SimpleNamespace(mlp=SimpleNamespace(gate=router(e_score_correction_bias=bias))),
+    }
+
+
+class Linear:
+    def __init__(self, product, weight):
+        self.product, self.weight = product, weight
+
+    def __call__(self, x):
+        return self.product(x)
+
+
 def one_expert(setup):
     run = Training(setup)
     run.backward()
-    return dict(w=run.block.gate.weight)
+    return dict(block=run.block)
 
 
 def stale_bias(setup):
     run = Training(setup)
-    return dict(layer=run.block.gate, train=run.train)
+    return dict(block=run.block, train=run.train)
 
 
 def stored(setup):
     run = Training(setup)
     run.train(2)  # moves the biases, which begin at 0
     run.backward()
-    return dict(layer=SimpleNamespace(expert_bias=run.block.gate.expert_bias, gate=lambda x: run.block.gate(x)[0],
-                                      tokens_per_expert=run.block.counts_of_step()),
-                x=run.x, tokens=setup.batch * tiny.LENGTH, top_k=setup.top_k)
+    return dict(block=run.block, x=run.x, tokens=setup.batch * tiny.LENGTH, top_k=setup.top_k)
 
 
 def auxiliary(setup):
@@ -90,7 +115,7 @@ def microbatches(setup):
 def padding(setup):
     run = Training(setup)
     run.backward()
-    return dict(layer=run.block, attention_mask=run.batch[1][:, :-1], top_k=setup.top_k)
+    return dict(block=run.block, ids=run.batch[0][:, :-1], pad_id=tiny.PAD, top_k=setup.top_k)
 
 
 def groups(setup):
@@ -118,7 +143,7 @@ def gradients(setup):
 def recomputed(setup):
     run = Training(setup)
     run.backward()
-    return dict(layer=run.block, tokens=setup.batch * tiny.LENGTH, top_k=setup.top_k)
+    return dict(block=run.block, tokens=setup.batch * tiny.LENGTH, top_k=setup.top_k)
 
 
 # Name of an exhibit: names of its lines, settings of both runs, settings of each wrong run.
@@ -140,14 +165,36 @@ EXHIBITS = {
 }
 
 
-def passes(block, names):
-    """Executes a block on a run."""
-    scope = {"torch": torch, "F": F, **names}
-    try:
-        exec(block, scope)
-    except AssertionError:
-        return False
-    return True
+def paths_of(blocks):
+    """Yields for each block the lines NAME = PATH of each program that it names, those of earlier blocks before them."""
+    known = {}
+    for block in blocks:
+        named, program = [], None
+        for line in block.splitlines():
+            if match := re.match(r"# (Megatron-LM|TorchTitan|transformers)\b", line):
+                program = match[1]
+                named.append(program)
+            elif match := re.match(r"#   (\w+ = .*)", line):
+                known[program] = known.get(program, []) + [match[1]]
+        yield {program: known[program] for program in named if program in known}
+
+
+def passes(check, names, paths):
+    """Executes a block on a run, once for each program that has paths. All programs must give the same."""
+    names = dict(names)
+    layers = layers_of(names.pop("block")) if "block" in names else {}
+    results = set()
+    for program, lines in paths.items() or [(None, [])]:
+        scope = {"torch": torch, "F": F, **names}
+        exec("\n".join(lines), scope | {"layer": layers.get(program)}, scope)
+        try:
+            exec(check, scope)
+            results.add(True)
+        except AssertionError:
+            results.add(False)
+    if len(results) != 1:
+        sys.exit("not the same in all programs:\n" + check)
+    return results.pop()
 
 
 def blocks_of(text, language):
@@ -184,8 +231,10 @@ def main():
         seen.add(name)
         reveal = exhibit["step"][0]["reveal"]
         checks = [block for block in blocks_of(reveal, "python") if "assert " in block]
-        right = [passes(check, names(tiny.Setup(**both))) for check in checks]
-        wrong = [[passes(check, names(tiny.Setup(**{**both, **fault}))) for check in checks] for fault in wrongs]
+        paths = list(paths_of(checks))
+        results = [[passes(check, names(tiny.Setup(**{**both, **fault})), of_check)
+                    for check, of_check in zip(checks, paths)] for fault in [{}, *wrongs]]
+        right, wrong = results[0], results[1:]
         # Each wrong run fails a check, and each check fails in a wrong run.
         ok = bool(checks) and all(right) and not any(map(all, wrong)) and not any(map(all, zip(*wrong)))
         print("%s %s: right run %s, wrong runs %s" % ("ok  " if ok else "FAIL", name, right, wrong))
