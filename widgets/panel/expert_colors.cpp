@@ -31,12 +31,16 @@ QRgb shade(double position, int step, bool dark) {
 }  // namespace
 
 ExpertColors ExpertColors::byId(int n_experts, bool dark) {
-  constexpr double kGoldenRatio = 0.6180339887498949;
+  // The anchors, in steps of three on their cycle, then nine colours that were chosen one after the other, each as far
+  // as possible from those before it in OKLab, also as a reader with deuteranopia sees them.
+  const auto& anchors = moescope::colors(dark).experts;
+  constexpr std::array<QRgb, 9> kFurther = {0xff781d2b, 0xfff0d2ed, 0xff0705ca, 0xff403b79, 0xffb656fc,
+                                            0xff6f6208, 0xff1fdb98, 0xff074ffd, 0xffaa0d6e};
   ExpertColors colors;
-  for (int e = 0; e < n_experts; ++e) {
-    // Up to seven experts get the anchor colours, in steps of three on the cycle.
-    const double position = n_experts <= 7 ? (e * 3 % 7) / 7.0 : e * kGoldenRatio;
-    colors.colors_.push_back(shade(position, n_experts <= 7 ? 0 : e, dark));
+  for (std::size_t e = 0; e < static_cast<std::size_t>(n_experts); ++e) {
+    const std::size_t place = e % (anchors.size() + kFurther.size());
+    const bool is_anchor = place < anchors.size();
+    colors.colors_.push_back(is_anchor ? anchors[place * 3 % anchors.size()] : kFurther[place - anchors.size()]);
   }
   return colors;
 }

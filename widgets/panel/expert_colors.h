@@ -1,10 +1,9 @@
 // A colour for each expert of a layer.
 //
-// A few experts are easy to distinguish by colour. For 64 and more no palette is enough, so the number is always shown
-// as well, in the legend, in the readout and on click. The colours are those of Okabe and Ito, which are safe for
-// colour-blind readers, in three steps of lightness. byId() separates neighbours by the golden ratio, and an expert
-// keeps its colour over time. inOrder() gives neighbours in an order (of co-activation) similar colours, so that
-// experts chosen together share a hue.
+// Sixteen experts are distinguished by colour: the colours of Okabe and Ito, which are safe for colour-blind readers,
+// and nine more. Further experts repeat them, so the number is always shown as well, in the legend, in the readout and
+// on click. byId() keeps an expert's colour over time. inOrder() gives neighbours in an order (of co-activation)
+// similar colours in three steps of lightness, so that experts chosen together share a hue.
 #pragma once
 
 #include <QColor>

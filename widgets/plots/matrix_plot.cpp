@@ -8,6 +8,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 
 namespace moescope {
@@ -102,8 +103,15 @@ void MatrixPlot::paintStatic(QPainter& painter) {
   for (std::size_t i = 0; i < column_ticks_.size(); ++i)
     if (i % stride == 0 || i + 1 == column_ticks_.size())
       labels.push_back({cellRect(0, static_cast<int>(column_ticks_[i].value)).center().x(), column_ticks_[i].label});
-  paintBottomAxis(painter, kPixels, labels, captionForms(column_caption_),
-                  cells.bottom() - plotRect().bottom() + extra_.bottom());
+  // Every label counts, so the caption stands before the first one if a form of it fits there.
+  QStringList captions = captionForms(column_caption_);
+  const QRect before(0, cells.bottom() + 1 + extra_.bottom() + kSpace4, cells.left() - kSpace8, metrics.height());
+  if (const QString form = fittingText(captions, metrics, before.width()); !form.isEmpty()) {
+    painter.setPen(mutedText(palette()));
+    painter.drawText(before, Qt::AlignRight | Qt::AlignVCenter, form);
+    captions.clear();
+  }
+  paintBottomAxis(painter, kPixels, labels, captions, cells.bottom() - plotRect().bottom() + extra_.bottom());
   painter.setFont(usual);
   if (!legend_elsewhere_ || (printed() && legend_in_pictures_)) paintLegendInRow(painter, legend_);
 }

@@ -499,7 +499,7 @@ void PlotFrame::paintRowLabel(QPainter& painter, double y, const QString& label)
     painter.fillRect(label_room, palette().base());
     for (const int other : row_labels_)
       if (std::abs(other - y) < ink)
-        painter.fillRect(QRect(left_x, other - ink / 2, label_room.width(), ink), palette().base());
+        painter.fillRect(QRect(left_x, other - line / 2, label_room.width(), line), palette().base());
     painter.setPen(palette().text().color());
     painter.drawText(place, Qt::AlignRight | Qt::AlignVCenter, label);
   }

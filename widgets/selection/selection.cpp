@@ -46,12 +46,13 @@ Selection::Selection(QObject* parent) : QObject(parent) {
 }
 
 void Selection::setHistories(std::vector<std::shared_ptr<const History>> histories) {
+  const std::shared_ptr<const History> before = history() ? histories_[run_] : nullptr;
   histories_ = std::move(histories);
   run_ = std::clamp(run_, 0, std::max(0, to_int(histories_.size()) - 1));
   if (const History* current = history()) {
     layer_ = nearestMoeLayer(current->info(), layer_);
     moveTensorToLayer();
-    if (expert_ >= current->info().n_experts) expert_ = -1;
+    if (before && current != before.get()) expert_ = -1;  // an expert of another run has learned other tokens
   }
   following_ = true;
   range_is_all_ = true;

@@ -80,8 +80,7 @@ CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
   addControl(new LayerCombo(selection_, this));
   sort_ = makeChoice({"by co-activation", "by id"}, "Order of experts",
                      "by co-activation: experts that are chosen together, or have similar outputs, are neighbours "
-                     "(average-linkage clustering). "
-                     "While a run trains, they are sorted anew each time its number of steps has doubled");
+                     "(average-linkage clustering). While a run trains, they stay in the order of their ids");
   connect(sort_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(sort_);
   views_->addWidget(view_);
@@ -135,6 +134,7 @@ void CoactivationPanel::showFigures() {
 }
 
 void CoactivationPanel::showButton() {
+  sort_->setEnabled(!selection_->growing());
   const bool done = measured() && isStepOfCursor(measured()->first, *selection_);
   measure_->setVisible(shows(kSimilarity) && hasModel(*selection_) && (measure_->busy() || !done));
 }
@@ -185,7 +185,7 @@ void CoactivationPanel::refillSimilarity() {
   const int experts = layer->experts();
   order_.resize(experts);
   std::iota(order_.begin(), order_.end(), 0);
-  if (sort_->currentIndex() == kGroupOrder) {
+  if (sort_->currentIndex() == kGroupOrder && !selection_->growing()) {
     std::vector<float> cosine_EE;
     for (int i = 0; i < experts; ++i)
       for (int j = 0; j < experts; ++j) cosine_EE.push_back(static_cast<float>(layer->cosine(i, j).mean));
@@ -212,9 +212,8 @@ void CoactivationPanel::refillTogether() {
   baseline_ = coactivation_baseline(top_k, experts);
   order_.resize(experts);
   std::iota(order_.begin(), order_.end(), 0);
-  const auto sorted_by = countsForOrder(*selection_, frame_);
-  if (sort_->currentIndex() == kGroupOrder)
-    order_ = coactivation_order(specialisationOf(sorted_by.get(), selection_->layer())->together_EE, experts);
+  if (sort_->currentIndex() == kGroupOrder && !selection_->growing())
+    order_ = coactivation_order(specialisation->together_EE, experts);
   std::vector<std::uint8_t> codes;
   for (const int i : order_)
     for (const int j : order_) {

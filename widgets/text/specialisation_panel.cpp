@@ -3,7 +3,6 @@
 #include <QPainter>
 #include <QStandardItemModel>
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -47,14 +46,6 @@ const SpecialisationFrame* specialisationOf(const TelemetryFrame* frame, int lay
   if (!frame) return nullptr;
   const auto found = std::ranges::find(frame->specialisation, layer, &SpecialisationFrame::layer);
   return found == frame->specialisation.end() ? nullptr : &*found;
-}
-
-std::shared_ptr<const TelemetryFrame> countsForOrder(const Selection& selection,
-                                                     std::shared_ptr<const TelemetryFrame> shown) {
-  if (!selection.growing() || !selection.following() || shown->step < 1) return shown;
-  const auto step = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(shown->step)));
-  const auto earlier = selection.history()->specialisation_layer_at(selection.layer(), step);
-  return specialisationOf(earlier.get(), selection.layer()) ? earlier : shown;
 }
 
 LegendScale liftLegend(bool dark) {
@@ -119,7 +110,7 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
   addControl(figure_);
   order_ = makeChoice({"by id", "by domain", "by co-activation"}, "Order of experts",
                       "Order of the columns: by id, by the domain that prefers the expert most, or by co-activation. "
-                      "While a run trains, they are sorted anew each time its number of steps has doubled");
+                      "While a run trains, they stay in the order of their ids");
   order_->setCurrentIndex(kByDomain);
   connect(order_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(order_);
@@ -132,6 +123,7 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
   makeButtons();
   connect(selection_, &Selection::dataChanged, this, &SpecialisationPanel::showFigure);
   connect(selection_, &Selection::timeChanged, this, &SpecialisationPanel::showButtons);
+  connect(selection_, &Selection::timeChanged, view_, &PlotFrame::markDirty);
   keepState("order", order_);
   showFigure();
 }
@@ -170,6 +162,7 @@ void SpecialisationPanel::showFigure() {
 }
 
 void SpecialisationPanel::showButtons() {
+  order_->setEnabled(!selection_->growing());
   const bool done = measured() && isStepOfCursor(measured()->first, *selection_);
   measure_->setVisible(removes() && (measure_->busy() || !done));
   over_training_->setVisible(removes() && !measure_->busy() &&
@@ -226,6 +219,10 @@ Panel::Answer SpecialisationPanel::answerOfRemoval() const {
   return {"Which expert can be removed?", costAnswers(measured()->second)};
 }
 
+int SpecialisationPanel::order() const {
+  return selection_->growing() ? int{kById} : order_->currentIndex();
+}
+
 bool SpecialisationPanel::byBytes() const {
   return figure_->currentIndex() == kBytes;
 }
@@ -240,11 +237,10 @@ const SpecialisationFrame* SpecialisationPanel::counts() const {
 std::vector<int> SpecialisationPanel::columnOrder(const SpecialisationFrame& table,
                                                   const std::vector<float>& lift) const {
   const int experts = to_int(table.n_experts());
-  if (order_->currentIndex() == kByTeam && !table.together_EE.empty())
-    return coactivation_order(table.together_EE, experts);
+  if (order() == kByTeam && !table.together_EE.empty()) return coactivation_order(table.together_EE, experts);
   std::vector<int> order(experts);
   std::iota(order.begin(), order.end(), 0);
-  if (order_->currentIndex() == kById) return order;
+  if (this->order() == kById) return order;
   const auto favourite = [&](int e) {
     std::size_t best = 0;
     for (std::size_t d = 0; d * table.n_experts() < lift.size(); ++d) {
@@ -302,9 +298,7 @@ void SpecialisationPanel::refill() {
                                                     .arg(domains_counted.value(0, "none")));
   if (!view_->notice().isEmpty()) return;
   base_ = expert_share(*specialisation);
-  const auto sorted_by = countsForOrder(*selection_, frame_);
-  const SpecialisationFrame* sorted = specialisationOf(sorted_by.get(), specialisation->layer);
-  columns_ = columnOrder(sorted ? *sorted : *specialisation, sorted ? domain_lift(*sorted) : lift_);
+  columns_ = columnOrder(*specialisation, lift_);
   const int experts = to_int(specialisation->n_experts());
   const auto domains = to_int(lift_.size()) / experts;
   std::vector<std::uint8_t> codes;
@@ -319,7 +313,7 @@ void SpecialisationPanel::refill() {
   view_->setCells(domains, experts, std::move(codes));
   view_->setLegend(liftLegend(isDark(palette())));
   view_->setRowAxis(ticksOf(names), "domain");
-  view_->setColumnAxis(ticksOf(columns_), "expert, " + order_->currentText());
+  view_->setColumnAxis(ticksOf(columns_), "expert; " + order_->itemText(order()));
   const int column = index_in(columns_, selection_->expert());
   view_->setCurrent(column < 0 ? -1 : std::clamp(domain_, 0, domains - 1), column);
 }

@@ -48,6 +48,7 @@ class SpecialisationPanel : public Panel {
   void refill();
   void paintNumbers(QPainter& painter) const;
   const SpecialisationFrame* counts() const;  // counts of the shown layer; nullptr: none
+  int order() const;                          // by id while the run trains, so that the experts keep their places
   bool byBytes() const;
   std::vector<int> columnOrder(const SpecialisationFrame& table, const std::vector<float>& lift) const;
   QStringList describe(int row, int column) const;
@@ -74,10 +75,6 @@ class SpecialisationPanel : public Panel {
 
 // Returns the table of a layer in a frame; nullptr if there is none.
 const SpecialisationFrame* specialisationOf(const TelemetryFrame* frame, int layer);
-// Returns the counts by which the experts are sorted: those that are shown, or while a run trains those of the last
-// step that is a power of two, so that the experts keep their places.
-std::shared_ptr<const TelemetryFrame> countsForOrder(const Selection& selection,
-                                                     std::shared_ptr<const TelemetryFrame> shown);
 // Legend of the lift in the colours of utilisation: 1 neutral, blue below, orange above.
 LegendScale liftLegend(bool dark);
 QString liftText(float lift);  // text of a cell; empty: no value

@@ -34,15 +34,20 @@ QString editableText(const std::string& bytes) {
   return lines.join(QLatin1Char('\n'));
 }
 
-double meanLoss(const TokenFrame& text) {
+struct TextLoss {
   double sum = 0;
-  int count = 0;
+  int tokens = 0;  // tokens with a loss
+  QString mean() const { return QString("%1 nats/token").arg(formatValue(sum / tokens, 3)); }
+};
+
+TextLoss lossOf(const TokenFrame& text) {
+  TextLoss loss;
   for (std::size_t t = text.prompt; t < text.loss_T.size(); ++t) {
     if (is_missing(text.loss_T[t])) continue;
-    sum += text.loss_T[t];
-    ++count;
+    loss.sum += text.loss_T[t];
+    ++loss.tokens;
   }
-  return count ? sum / count : std::nan("");
+  return loss;
 }
 
 }  // namespace
@@ -61,14 +66,22 @@ std::vector<TokenPathPlot::Piece> TokenPathPlot::pieces() const {
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const TokenLayer& layer = *columns_[i].layer;
     const std::vector<float> shares = mix_shares(layer, position_);
-    double y = room.bottom();
+    const double gap = std::min(2.0, width * 0.1);
+    QRectF free_box(room.left() + i * width, room.top(), width - gap, room.height());
+    const bool side_by_side = free_box.width() > free_box.height();
+    const QSizeF all = free_box.size();
     for (std::size_t k = 0; k < shares.size(); ++k) {
       const std::size_t slot = position_ * shares.size() + k;
-      const double height = (is_missing(shares[k]) ? 0 : static_cast<double>(shares[k])) * room.height();
-      y -= height;
-      const double gap = std::min(2.0, width * 0.1);
-      pieces.push_back({QRectF(room.left() + i * width, y, width - gap, height), layer.layer, layer.experts_TK[slot],
-                        shares[k], layer.scores_TK[slot]});
+      const double share = is_missing(shares[k]) ? 0 : static_cast<double>(shares[k]);
+      QRectF box = free_box;
+      if (side_by_side) {
+        box.setWidth(share * all.width());
+        free_box.setLeft(box.right());
+      } else {
+        box.setTop(free_box.bottom() - share * all.height());
+        free_box.setBottom(box.top());
+      }
+      pieces.push_back({box, layer.layer, layer.experts_TK[slot], shares[k], layer.scores_TK[slot]});
     }
   }
   return pieces;
@@ -89,11 +102,7 @@ void TokenPathPlot::paintData(QPainter& painter) {
   painter.setPen(palette().text().color());
   painter.drawText(QRect(4, 0, width() - 8, metrics.height() + 2), Qt::AlignVCenter,
                    fittingText(titles(), metrics, width() - 8));
-  painter.setPen(mutedText(palette()));
   const QRect room = plotRect();
-  for (const auto& [label, y] : {std::pair(QStringLiteral("100 %"), room.top()), {QStringLiteral("0"), room.bottom()}})
-    painter.drawText(QRect(0, y - metrics.height() / 2, room.left() - 4, metrics.height()),
-                     Qt::AlignRight | Qt::AlignVCenter, label);
   int last_layer = -1;
   double last_label = -100;
   for (const Piece& piece : pieces_) {
@@ -112,9 +121,8 @@ void TokenPathPlot::paintData(QPainter& painter) {
         piece.box.left() > last_label + metrics.horizontalAdvance(QStringLiteral("L60 "))) {
       last_label = piece.box.left();
       painter.setPen(mutedText(palette()));
-      painter.drawText(QRectF(piece.box.left() - 4, room.bottom() + 1,
-                              std::max(piece.box.width() + 8, double(withType(34))), metrics.height()),
-                       Qt::AlignCenter, QString("L%1").arg(piece.layer));
+      painter.drawText(QRectF(piece.box.left(), room.bottom() + 1, withType(34), metrics.height()),
+                       Qt::AlignLeft | Qt::AlignVCenter, QString("L%1").arg(piece.layer));
     }
     last_layer = piece.layer;
   }
@@ -407,17 +415,39 @@ QStringList TokensAndSamplePanel::describe(int position, int layer) const {
   return lines;
 }
 
+// The tokens of the chosen expert, which the text shows in its colours.
+Panel::Answer TokensAndSamplePanel::answerOfExpert(const TokenLayer& routed) const {
+  const std::vector<TokenSpan> tokens = token_spans(*text_);
+  int first = 0, further = 0;
+  for (const TokenSpan& token : tokens) {
+    const auto* experts = routed.experts_TK.data() + token.begin * routed.top_k;
+    const auto* place = std::find(experts, experts + routed.top_k, static_cast<std::uint16_t>(selection_->expert()));
+    (place == experts ? first : further) += place != experts + routed.top_k;
+  }
+  const auto share = [&](int count) { return formatPercent(count / static_cast<double>(tokens.size())); };
+  const QString what = has_long_tokens(tokens) ? QString("tokens") : QString("bytes");
+  const QString begin = QString("Expert %1 is the first choice of %2 of the %3");
+  const QString text = begin.arg(selection_->expert()).arg(share(first), what);
+  const QString in_short = QString("Expert %1 first: %2 of the %3").arg(selection_->expert()).arg(share(first), what);
+  return {QString("Which %1 does this expert get?").arg(what),
+          {text + (routed.top_k > 1 ? QString(", a further choice of %1").arg(share(further)) : QString()), text,
+           in_short}};
+}
+
 Panel::Answer TokensAndSamplePanel::answer() const {
   if (!text_ || !view_->notice().isEmpty()) return {};
-  const double loss = meanLoss(*text_);
-  if (shows_ == Shows::sample && std::isfinite(loss)) {
-    const QString nats = QString("Loss %1 nats/token").arg(formatValue(loss, 3));
-    return {"What does the model write?", {nats + QString("; the prompt is underlined"), nats}};
+  const TextLoss loss = lossOf(*text_);
+  if (shows_ == Shows::sample && loss.tokens > 0) {
+    const QString written = QString("Loss of the %1: %2").arg(countedText(loss.tokens, "written token"), loss.mean());
+    return {"What does the model write?",
+            {written + QString("; the prompt is underlined"), written,
+             QString("Loss of its own text: %1").arg(loss.mean()), QString("Own text: %1").arg(loss.mean())}};
   }
   const TokenLayer* routed = find_layer(*text_, selection_->layer());
   if (!routed || routed->experts_TK.empty()) return {};
   if (const QStringList forced = forcedAnswer(*selection_, step_); !forced.isEmpty())
     return {"Which expert gets which bytes?", forced};
+  if (selection_->expert() >= 0 && routed->layer == selection_->layer()) return answerOfExpert(*routed);
   std::map<int, int> firsts;  // number of tokens by their first choice
   const std::vector<TokenSpan> tokens = token_spans(*text_);
   for (const TokenSpan& token : tokens) ++firsts[routed->experts_TK[token.begin * routed->top_k]];
@@ -439,10 +469,11 @@ Panel::Answer TokensAndSamplePanel::answer() const {
 
 QString TokensAndSamplePanel::status() const {
   if (!text_) return {};
-  QString text = timeStatus(step_, false);
-  const double loss = meanLoss(*text_);
-  if (std::isfinite(loss)) text += QString(", loss %1 nats/token").arg(formatValue(loss, 3));
-  return text;
+  const QString time = timeStatus(step_, false);
+  const TextLoss loss = lossOf(*text_);
+  if (shows_ == Shows::sample || loss.tokens == 0) return time;
+  const QString name = wantedDomain().isEmpty() ? QString("probe loss") : QString("loss of this passage");
+  return QString("%1, %2 %3, %4").arg(time, name, loss.mean(), countedText(loss.tokens, "token"));
 }
 
 ValueTable TokensAndSamplePanel::table() const {

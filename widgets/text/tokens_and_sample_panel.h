@@ -33,7 +33,7 @@ class TokenPathPlot : public PlotFrame {
   void expertChosen(int layer, int expert);
 
  protected:
-  QMargins margins() const override { return {withType(46), 3 * fontMetrics().height() / 2 + 3, 8, withType(18)}; }
+  QMargins margins() const override { return {8, 3 * fontMetrics().height() / 2 + 3, 8, withType(18)}; }
   void paintData(QPainter& painter) override;
   void paintOverlay(QPainter& painter) override;
   QStringList readoutAt(QPoint position) const override;
@@ -73,6 +73,7 @@ class TokensAndSamplePanel : public Panel {
  protected:
   QString status() const override;
   Answer answer() const override;
+  Answer answerOfExpert(const TokenLayer& routed) const;
 
  private:
   void beginEditing();
