@@ -237,7 +237,10 @@ ManualWindow* openManualPage(QWidget* parent, const QString& path) {
   if (!manual) manual = new ManualWindow(parent->window());
   manual->show();
   manual->raise();
-  manual->showPage(QUrl::fromLocalFile(QFileInfo(path).isAbsolute() ? path : manualPage(path)));
+  const QString file = path.section('#', 0, 0);
+  QUrl page = QUrl::fromLocalFile(QFileInfo(file).isAbsolute() ? file : manualPage(file));
+  page.setFragment(path.section('#', 1));
+  manual->showPage(page);
   return manual;
 }
 

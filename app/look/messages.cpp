@@ -7,11 +7,20 @@
 #include <exception>
 
 #include "core/files/output_guard.h"
+#include "widgets/look/tokens.h"
 
 namespace moescope {
 namespace {
 
 constexpr int kBetweenReadoutsMs = 80;
+
+// Returns the parts of a readout, which three blanks separate, that fit into the width, but at least the first.
+QString wholeParts(QString readout, const QFontMetrics& metrics, int width) {
+  const QString between(3, ' ');
+  while (readout.contains(between) && metrics.horizontalAdvance(readout) > width)
+    readout.truncate(readout.lastIndexOf(between));
+  return readout;
+}
 
 }  // namespace
 
@@ -23,7 +32,7 @@ QString linesOf(const std::vector<ConfigProblem>& problems) {
 
 Messages::Messages(QStatusBar* line) : QObject(line), line_(line), readouts_(kBetweenReadoutsMs) {
   connect(&readouts_, &Throttle::passed, this, [this] {
-    readout_ = next_readout_;
+    readout_ = wholeParts(next_readout_, line_->fontMetrics(), line_->width() - kSpace16);
     line_->showMessage(readout_);
   });
 }

@@ -207,7 +207,7 @@ void MainWindow::buildLessons() {
   });
   connect(first_steps_->lessonsPage(), &FullPage::shown, drawer_, &SetupDrawer::close);
   connect(first_steps_->lessonsPage(), &LessonsPage::planRequested, this,
-          [this] { openManualPage(this, manualPage("lessons.md")); });
+          [this] { openManualPage(this, manualPage("lessons.md") + "#two-sessions-of-90-minutes"); });
 }
 
 void MainWindow::buildMenus(const QStringList& about) {
@@ -343,6 +343,8 @@ void MainWindow::connectPanels() {
   for (const auto change : {&LessonActions::started, &LessonActions::lessonLeft})
     connect(lessons_, change, this, &MainWindow::showFindings, Qt::QueuedConnection);
   connect(status_, &StatusLine::findingsClicked, this, &MainWindow::listFindings);
+  connect(workspaces_->microscaling()->tensorLab(), &TensorLab::formatWanted, this,
+          [this](const QString& setting) { liveSettings()->focus(setting); });
   TensorsPanel* tensors = workspaces_->microscaling()->tensorLab()->browser();
   connect(tensors, &TensorsPanel::fileOpened, bar_->chips(), &RunChips::showFile);
   connect(bar_->chips(), &RunChips::logWanted, files_, &FileActions::askAddLog);

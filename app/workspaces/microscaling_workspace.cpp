@@ -46,11 +46,12 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
   setEssential({error_, microscope_});
   arrange();
   const auto tensor_missing = [this](const History& run) {
-    const bool may_capture = run_origin(run.info()) != RunOrigin::log || !tensor_lab_->tensorName().isEmpty();
+    const bool may_capture = run_origin(run.info()) == RunOrigin::checkpoint || !tensor_lab_->tensorName().isEmpty();
     return may_capture ? QString() : quantizationMissing(run);
   };
   const auto model_missing = [](const History& run) {
-    return run_origin(run.info()) == RunOrigin::log ? QString("model of the run") : QString();
+    if (run_origin(run.info()) == RunOrigin::checkpoint) return QString();
+    return run_origin(run.info()) == RunOrigin::log ? QString("model of the run") : quantizationMissing(run);
   };
   for (QDockWidget* dock : {error_, scales_}) foldWithout(dock, quantizationMissing, true);
   for (QDockWidget* dock : {tensors_, what_if_, map_}) foldWithout(dock, tensor_missing, true);

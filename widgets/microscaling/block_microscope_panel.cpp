@@ -73,14 +73,7 @@ void BlockMicroscopePanel::makeControls() {
   fillBlockFormats(format_);
   rule_ = new FlatCombo(this);
   fillScaleRules(rule_);
-  const auto choose = [this] {
-    OperandFormat format = blockFormatAt(format_->currentIndex());
-    if (format.scheme == QuantScheme::mx) {
-      format.rule = static_cast<ScaleRule>(rule_->currentIndex());
-      if (state_.format.scheme == QuantScheme::mx) format.block = state_.format.block;
-    }
-    requestFormat(format);
-  };
+  const auto choose = [this] { requestFormat(formatAt(format_->currentIndex())); };
   connect(format_, &QComboBox::activated, this, choose);
   connect(rule_, &QComboBox::activated, this, choose);
   rounding_ = makeChoice(
@@ -134,6 +127,8 @@ void BlockMicroscopePanel::makeOptions() {
 void BlockMicroscopePanel::makeBody() {
   showAnswers();
   bar_ = new CaptureBar(this);
+  bar_->shows_example = [this] { return origin_.place.isEmpty(); };
+  connect(selection_, &Selection::timeChanged, this, [this] { update(); });
   bar_->hide();
   bars_ = new BlockBars(this);
   cards_ = new BlockCards(this);
@@ -224,6 +219,14 @@ void BlockMicroscopePanel::setFormat(const OperandFormat& format) {
   next.format = format;
   if (origin_.place.isEmpty()) next.values = exampleIn(format, state_.values);
   change(std::move(next), "format");
+}
+
+OperandFormat BlockMicroscopePanel::formatAt(int index) const {
+  OperandFormat format = blockFormatAt(index);
+  if (format.scheme != QuantScheme::mx) return format;
+  format.rule = static_cast<ScaleRule>(rule_->currentIndex());
+  if (state_.format.scheme == QuantScheme::mx) format.block = state_.format.block;
+  return format;
 }
 
 // For a format with another block size, asks the owner for another block of the tensor.
@@ -353,6 +356,7 @@ std::optional<Provenance> BlockMicroscopePanel::kind() const {
 
 QString BlockMicroscopePanel::status() const {
   QStringList parts{origin_.place.isEmpty() ? QString("example, invented values") : origin_.place};
+  if (const QString step = stepText(); !step.isEmpty()) parts.prepend(step);
   if (kind() == Provenance::from_log) parts.prepend("rounded here");
   if (state_.values.size() < example_.size() && origin_.place.isEmpty())
     parts[0] = QString("example, the first %1 of %2 invented values").arg(state_.values.size()).arg(example_.size());
@@ -363,6 +367,14 @@ QString BlockMicroscopePanel::status() const {
   return parts.join(QStringLiteral(", "));
 }
 
+// Says so if the other panels show another step.
+QString BlockMicroscopePanel::stepText() const {
+  if (origin_.step < 0) return {};
+  const auto frame = selection_->quantFrame();
+  const QString step = QString("%1 %2").arg(selection_->stepWord(), formatCount(origin_.step));
+  return !frame || frame->step == origin_.step ? step : step + QString(", not %1").arg(formatCount(frame->step));
+}
+
 QString BlockMicroscopePanel::figures() const {
   const QuantSums& sums = block_.sums;
   if (block_.is_nan()) return QString("NaN block: no figures");
@@ -371,7 +383,8 @@ QString BlockMicroscopePanel::figures() const {
   return sums.clipped == 0 ? text : text + QString(", %1 clipped").arg(sums.clipped);
 }
 
-// "MXFP8 E4M3 29.6 dB; MXFP4 E2M1 17.6 dB, 6 to zero; NVFP4 19.9 dB": the same values in the formats of a comparison.
+// The same values in the chosen format and those of a comparison, under the chosen rule and rounding: "MXFP8 E4M3 29.6
+// dB; MXFP4 E2M1 17.6 dB, 6 to zero; NVFP4 19.9 dB".
 Panel::Answer BlockMicroscopePanel::answer() const {
   const bool is_example = origin_.place.isEmpty();
   const std::vector<float> values =
@@ -379,14 +392,17 @@ Panel::Answer BlockMicroscopePanel::answer() const {
   const float amax = is_example ? exampleAmax() : tensor_amax_;
   QStringList formats, brief;
   for (int i = 0; i < format_->count(); ++i) {
-    const OperandFormat format = blockFormatAt(i);
-    const bool is_compared = format.element == ElementFormat::e4m3 || format.element == ElementFormat::e2m1;
+    OperandFormat format = formatAt(i);
+    format.rounding = state_.rounding;
+    const bool is_compared =
+        i == format_->currentIndex() || format.element == ElementFormat::e4m3 || format.element == ElementFormat::e2m1;
     if (format.scheme == QuantScheme::fp8 || !is_compared) continue;
     QuantSums sums;
     const std::size_t size = block_size(format);
     for (std::size_t first = 0; first < values.size(); first += size)
-      sums.add(
-          block_anatomy(format, std::span(values).subspan(first, std::min(size, values.size() - first)), 0, amax).sums);
+      sums.add(block_anatomy(format, std::span(values).subspan(first, std::min(size, values.size() - first)),
+                             state_.draw, amax)
+                   .sums);
     if (sums.elements == 0 || sums.all_nan()) continue;
     const QString db = sums.err2 == 0 ? QString("exact") : formatValue(sums.sqnr_db(), 3) + QStringLiteral(" dB");
     brief << format_->itemText(i) + QLatin1Char(' ') + db;

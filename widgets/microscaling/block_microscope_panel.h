@@ -27,9 +27,10 @@ class BlockMicroscopePanel : public Panel {
   explicit BlockMicroscopePanel(Selection* selection, QWidget* parent = nullptr);
 
   // The origin of a block: "row 3, block 7" of "w1", and the run from which the tensor was captured, if it was
-  // captured; empty for an example.
+  // captured, with the step; empty for an example.
   struct BlockOrigin {
     QString place, tensor, run = {};
+    std::int64_t step = -1;
   };
   // Shows a block and discards the edits of the previous block, but keeps the rounding. `tensor_amax` determines the
   // tensor scale of NVFP4.
@@ -75,6 +76,8 @@ class BlockMicroscopePanel : public Panel {
   void makeControls();
   void makeOptions();
   QWidget* inOneRow(std::initializer_list<QComboBox*> boxes);
+  OperandFormat formatAt(int index) const;  // the format of the choice, under the chosen scale rule
+  QString stepText() const;
   QString figures() const;  // figures of the whole block
   void loadPreset(int preset);
   void makeBody();

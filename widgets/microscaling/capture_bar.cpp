@@ -215,7 +215,8 @@ void CaptureBar::showFailed(const OperandPlace& place, const QString& reason, st
   news_ = true;
   offer(offered_step);
   capture_again_->setVisible(source_ == Source::live);
-  setTexts(placeName(place), {"not captured"}, reason);
+  const QString head = QString("Not captured: %1").arg(placeName(place));
+  setTexts(head, {shows_example && shows_example() ? QString("the block below is an example") : QString()}, reason);
 }
 
 QString CaptureBar::text() const {

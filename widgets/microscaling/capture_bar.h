@@ -6,6 +6,7 @@
 #include <QPushButton>
 #include <QToolButton>
 #include <QWidget>
+#include <functional>
 
 #include "core/model/layers/operand_tap.h"
 #include "widgets/look/fitted_text.h"
@@ -31,6 +32,7 @@ class CaptureBar : public QWidget {
   void showSample(const QString& about);  // describes tensors that are not from a run; empty: says what can be opened
   QString text() const;                   // the shown text
   bool hasNews() const { return news_; }  // true if the bar shows a progress or tensors that are not from a run
+  std::function<bool()> shows_example;    // true: the block below the bar is invented
   QToolButton* rotatedButton() const { return rotated_; }
 
  signals:

@@ -44,6 +44,9 @@ void TensorLab::connectPanels() {
     if (std::exchange(judged_, judged) != judged || !judged.first) judge();
   });
   connect(verdict_, &VerdictLine::linkActivated, this, [this] {
+    if (!browser_->showsFile() && !selection_->quantFrame())
+      return emit formatWanted(QLatin1String("precision.") +
+                               QLatin1String(gemm_class_name(selection_->tensor().gemm_class())));
     const int worst = browser_->showsFile() ? worstTensor(browser_->model(), format_) : -1;
     if (worst >= 0) browser_->select(worst);
     if (const auto operand = operandOfVerdict(*selection_); operand && !browser_->showsFile())
@@ -74,10 +77,11 @@ void TensorLab::judge() {
   showBars();
 }
 
-// Hides the bar for tensors of a file unless it has news.
+// Hides the bar for tensors of a file, and for a run without an operand to click, unless it has news.
 void TensorLab::showBars() {
   const bool of_file = source_.valid() && browser_->showsFile() && !source_.captured();
-  bar_->setVisible(!bar_->text().isEmpty() && (!of_file || bar_->hasNews()));
+  const bool has_none = selection_->history() && !selection_->quantFrame() && !source_.valid();
+  bar_->setVisible(!bar_->text().isEmpty() && ((!of_file && !has_none) || bar_->hasNews()));
 }
 
 bool TensorLab::openFile(const QString& path) {
@@ -235,6 +239,7 @@ BlockLosses TensorLab::losses() const {
   BlockLosses losses;
   if (!source_.captured()) return losses;
   losses.operand = source_.captured()->place;
+  losses.step = source_.captured()->step;
   losses.sampled = static_cast<int>(ranked_.size());
   losses.shown = microscope_->block().scale.exponent;
   for (const RankedBlock& block : ranked_) {
@@ -271,10 +276,12 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
   const std::size_t row = along_rows ? line : source_.blockRows(block, block_size(format_)).first;
   const QString slice = source_.slices() > 1 ? QString(", slice %1").arg(slice_) : QString();
   const QString expert = source_.grouped() ? QString(", expert %1").arg(source_.groupOf(row)) : QString();
-  const QString run = source_.captured() ? QString::fromStdString(source_.captured()->run_name) : QString();
-  microscope_->setBlock({place + expert + slice, source_.name(), run},
-                        source_.readBlock(slice_, along_rows, line, block, block_size(format_)), format_, axis_,
-                        source_.sharedAmax(slice_, format_, axis_, line, block));
+  const auto captured = source_.captured();
+  microscope_->setBlock(
+      {place + expert + slice, source_.name(), captured ? QString::fromStdString(captured->run_name) : QString(),
+       captured ? captured->step : -1},
+      source_.readBlock(slice_, along_rows, line, block, block_size(format_)), format_, axis_,
+      source_.sharedAmax(slice_, format_, axis_, line, block));
   microscope_->selectElement(element);
   emit blockShown();
   if (const QString loss = source_.lost(); !loss.isEmpty())

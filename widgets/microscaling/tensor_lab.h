@@ -65,7 +65,8 @@ class TensorLab : public QObject {
 
  signals:
   void readoutChanged(const QString& text);
-  void blockShown();  // another block is in the microscope
+  void formatWanted(const QString& setting);  // the run has no number format: its setting is to be shown
+  void blockShown();                          // another block is in the microscope
 
  private:
   void connectPanels();

@@ -248,9 +248,15 @@ VerdictLine::Judgement operandVerdict(const Selection& selection) {
   QString about = is_alone ? QString() : QString("Compare judges the loss");
   if (!frame) {
     if (run_origin(run->info()) == RunOrigin::checkpoint) return {};
-    QString reason = withSettingLabels(noQuantizationNotice(run->info(), nullptr, selection.tensor().gemm_class()));
-    reason.replace(u'\n', QStringLiteral(". "));
-    return {Sign::unsure, head + "No number format", {}, {reason, reason.section(QStringLiteral(". "), 0, 0)}, {about}};
+    const GemmClass gemm_class = selection.tensor().gemm_class();
+    if (!run->info().config_toml.empty())
+      return {Sign::unsure,
+              head + "Not quantized",
+              "Choose a number format",
+              {QString("for the %1, which compute in FP32").arg(gemmClassLabel(gemm_class)), "in Set-up"},
+              {about}};
+    const QString reason = noQuantizationNotice(run->info(), nullptr, gemm_class);
+    return {Sign::unsure, head + "Not judged", {}, {reason.section(u'\n', 0, 0)}, {about}};
   }
   const QuantFrame* worst = worstOf(*frame);
   if (worst && is_alone) about = "Worst by its own values; Operand costs ranks by gradient";

@@ -152,7 +152,7 @@ void TensorsPanel::fitColumns() {
   const QFontMetrics metrics(semibold(view_->font()));
   view_->verticalHeader()->setDefaultSectionSize(metrics.height() + kSpace4);
   for (const int column : {TensorListModel::kSqnr, TensorListModel::kUnderflow})
-    view_->setColumnWidth(column, std::max(metrics.horizontalAdvance(QStringLiteral("~0.004 %")) + kSpace12,
+    view_->setColumnWidth(column, std::max(metrics.horizontalAdvance(QStringLiteral("<0.001 %")) + kSpace16,
                                            view_->horizontalHeader()->sectionSizeHint(column) + kSpace8));
 }
 
