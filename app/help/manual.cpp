@@ -155,15 +155,22 @@ Synonyms synonymsOf(const QString& typed) {
 Synonyms synonymsOfWords(const QString& typed) {
   QStringList words = typed.split(' ', Qt::SkipEmptyParts);
   Synonyms all;
+  QList<QStringList> parts;
   qsizetype longest = 0;
   for (qsizetype length = words.size(); length > 0; --length)
     for (qsizetype first = 0; first + length <= words.size(); ++first) {
       const Synonyms synonyms = synonymsOf(words.mid(first, length).join(' '));
       if (!synonyms.is_whole_word) continue;
-      all.words << synonyms.words;
+      parts << synonyms.words;
       all.is_whole_word = true;
       longest = std::max(longest, length);
       for (qsizetype i = first; i < first + length; ++i) words[i] = "-";  // not its parts, too
+    }
+  bool is_more = true;  // the best synonym of each part comes before the second ones
+  for (qsizetype place = 0; std::exchange(is_more, false); ++place)
+    for (const QStringList& synonyms : parts) {
+      if (place < synonyms.size()) all.words << synonyms[place];
+      is_more = is_more || place + 1 < synonyms.size();
     }
   const auto is_number = [](const QString& word) { return word[0].isDigit(); };
   all.is_part = 2 * longest <= words.size() - std::ranges::count_if(words, is_number);

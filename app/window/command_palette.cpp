@@ -155,6 +155,9 @@ std::optional<CommandList::Shown> CommandList::found(std::size_t command, const 
 void CommandList::setQuery(const QString& query) {
   beginResetModel();
   QString typed = query.simplified();
+  static const QRegularExpression kQuestion("^(what (is|are)|define|explain)\\b| (mean|meaning)$",
+                                            QRegularExpression::CaseInsensitiveOption);
+  asks_meaning_ = typed.contains(kQuestion);
   list(typed);
   has_match_ = !shown_.empty();
   if (!has_match_) {
@@ -225,7 +228,11 @@ int CommandList::priority(const Shown& shown, const QString& typed, const Synony
   }
   if (is_for_typed) return kAsFinding;
   if (command.group == QLatin1String("Finding")) return shown.synonym < 0 ? kAsFinding : 0;
-  return command.group != QLatin1String("Term") && command.title.contains(typed, Qt::CaseInsensitive) ? kAsTyped : 0;
+  const bool is_in_title = command.title.contains(typed, Qt::CaseInsensitive);
+  static const QStringList kMeanings{"Term", "Metric", "Format"};
+  if (asks_meaning_ && is_in_title && kMeanings.contains(command.group)) return 2 * kAsTyped;
+  if (command.also.compare(typed, Qt::CaseInsensitive) == 0) return 2 * kAsTyped;  // its name in files
+  return command.group != QLatin1String("Term") && is_in_title ? kAsTyped : 0;
 }
 
 // Adds the commands with some of the typed words. A word counts the more, the fewer names have it.

@@ -57,7 +57,7 @@ class CommandList : public QAbstractListModel {
   std::vector<PaletteCommand> commands_;
   std::size_t known_;  // number of commands; those behind them are for what is typed
   std::vector<Shown> shown_;
-  bool has_match_ = true;
+  bool has_match_ = true, asks_meaning_ = false;
 };
 
 class CommandPalette : public QDialog {
