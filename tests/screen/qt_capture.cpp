@@ -247,7 +247,7 @@ class CaptureTest : public QObject {
     QVERIFY2(w.bar().contains("SQNR of the whole operand: nvfp4 20.3 dB."), qPrintable(w.bar()));
     QCOMPARE(w.tensors()->microscope()->block().format.element, ElementFormat::e5m2);
     const QString caption = w.tensors()->microscope()->caption();
-    QVERIFY2(caption.contains("from the log, rounded here, row "), qPrintable(caption));
+    QVERIFY2(caption.contains("from the log, rounded here, step 1, row "), qPrintable(caption));
     // Another operand is selected, of which the log has no blocks.
     w.window.selection()->setTensor({0, Gemm::expert_w1, OperandRole::x, Direction::forward});
     QVERIFY2(w.bar().contains("The log has no blocks of the selected operand (layer 0"), qPrintable(w.bar()));

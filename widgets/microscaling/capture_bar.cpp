@@ -215,8 +215,10 @@ void CaptureBar::showFailed(const OperandPlace& place, const QString& reason, st
   news_ = true;
   offer(offered_step);
   capture_again_->setVisible(source_ == Source::live);
-  const QString head = QString("Not captured: %1").arg(placeName(place));
-  setTexts(head, {shows_example && shows_example() ? QString("the block below is an example") : QString()}, reason);
+  QStringList forms{"not captured"};
+  if (shows_example && shows_example())
+    forms = {"not captured: the block below is an example", "not captured: an example below", forms[0]};
+  setTexts(placeName(place), forms, reason);
 }
 
 QString CaptureBar::text() const {
