@@ -150,6 +150,7 @@ void LessonPanels::startAfresh() {
   showVerdicts(false);
   multiples_.end();
   arranged_.clear();
+  restoreArranged(nullptr);
   for (const auto& [panel, state] : initial_) panel->restoreState(state);
   resetSelection();
 }
@@ -204,14 +205,25 @@ void LessonPanels::mark(const LessonView& view, const QString& cover, bool locke
 
 void LessonPanels::leave() {
   multiples_.end();
+  arranged_workspace_ = nullptr;  // the window gets its own arrangement back
   mark({}, {}, false);
   showVerdicts(true);
+}
+
+// Gives the workspace of earlier steps all its panels back if the next step has another one: the few panels of a step
+// may have nothing to show later, such as that of an expert without a selected expert.
+void LessonPanels::restoreArranged(Workspace* next) {
+  Workspace* const before = std::exchange(arranged_workspace_, next);
+  if (!before || before == next) return;
+  before->arrangeAnew();
+  before->foldAnew();
 }
 
 // Stacks the panels, because tabs and narrow columns would hide what the text names; curves of a metric, and plots
 // above the list of findings, get twice the height of what is below them. The microscaling workspace has no such tabs
 // among the panels of a lesson, and its microscope needs the whole width.
-void LessonPanels::arrange(Workspace* workspace, const LessonView& view) const {
+void LessonPanels::arrange(Workspace* workspace, const LessonView& view) {
+  restoreArranged(workspace);
   const QList<QDockWidget*> shown_docks = docksOf(*workspace, view);
   const bool is_microscaling = workspace == workspaces_->microscaling();
   if (is_microscaling)

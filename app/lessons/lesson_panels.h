@@ -77,7 +77,8 @@ class LessonPanels {
   void leave();  // removes frames, covers and panels of single runs, and shows the verdicts
 
  private:
-  void arrange(Workspace* workspace, const LessonView& view) const;
+  void arrange(Workspace* workspace, const LessonView& view);
+  void restoreArranged(Workspace* next);
   void mark(const LessonView& view, const QString& cover, bool locked) const;
   void showVerdicts(bool shown) const;
 
@@ -85,6 +86,7 @@ class LessonPanels {
   WorkspaceTabs* workspaces_;
   QList<std::pair<Panel*, QVariantMap>> initial_;  // panels and their states at the start of the program
   QString arranged_;                               // arranged workspace and panels
+  Workspace* arranged_workspace_ = nullptr;        // has the panels of a step alone
   RunMultiples multiples_;
 };
 

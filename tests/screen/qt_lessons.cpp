@@ -226,6 +226,27 @@ class LessonTest : public QObject {
     QCOMPARE(open.window.workspaces()->current(), overview);
   }
 
+  // A workspace that a lesson does not use shows what it shows without an earlier lesson.
+  void aLessonBeforeLeavesNoEmptyWorkspace() {
+    const auto open_panels = [](LessonWindow& open) {
+      QStringList names;
+      for (const QDockWidget* dock : open.window.workspaces()->named("Router")->docks())
+        if (!dock->isHidden()) names << dock->objectName();
+      return names;
+    };
+    LessonWindow fresh, open;
+    fresh.open("group-mask");
+    const QStringList expected = open_panels(fresh);
+    QVERIFY(!expected.isEmpty());
+    open.open("counted-twice");
+    QCOMPARE(open_panels(open), QStringList("dock_router_expert"));
+    open.open("group-mask");
+    QCOMPARE(open_panels(open), expected);
+    open.window.workspaces()->bringUp("Router");
+    QVERIFY(isLaidOut(&open.window));
+    QVERIFY(!openPanels(open).isEmpty());
+  }
+
   // Before a prediction, panels are covered if what they show was measured before the step: the step trains nothing, or
   // it starts other runs. The controls of all panels of a step wait for the prediction, since they could show the
   // answer. No verdict and no number of findings is on the screen of a lesson at any time.
