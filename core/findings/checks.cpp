@@ -352,10 +352,13 @@ class Checking {
 
   void scores(const RouterFrame& router) {
     using enum FindingKind;
-    if (run_origin(history_.info()) == RunOrigin::training)
+    if (run_origin(history_.info()) == RunOrigin::training && settings_.constant_weights(last_))
+      needs({{no_gradient}}, "router without gradient", "a step that trains the router");
+    else if (run_origin(history_.info()) == RunOrigin::training)
       passed({{no_gradient}}, "The settings give every router a gradient.");
     else if (router.gate_mass.empty() && !is_checkpoint_)
-      needs({{no_gradient}}, "router without gradient", "gate_mass");
+      needs({{no_gradient}}, "router without gradient",
+            "gate_mass in the object of each layer: the experts' shares of the mixing weights");
     else if (!is_checkpoint_)
       after_loads(kFaultWindows * kMeanSteps, {{no_gradient}}, "router without gradient",
                   "No router has constant mixing weights.");

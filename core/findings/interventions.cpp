@@ -273,11 +273,16 @@ void Interventions::add_by_hand(std::vector<Finding>& out, StepRange read) const
 }
 
 // With K = 1 and s / (s + 1e-20) the only mixing weight is route_scale for any s, so its gradient is 0.
+bool Interventions::constant_weights(std::int64_t step) const {
+  const auto settings = settings_.at(step);
+  return settings->config() && settings->config()->router.top_k == 1 && settings->config()->router.route_norm;
+}
+
 void Interventions::add_no_gradient(std::vector<Finding>& out, StepRange read) const {
   const auto settings = settings_.at(read.last);
   const RouterConfig& router = settings->config()->router;
-  if (router.top_k != 1 || !router.route_norm) return;
-  if (router.frozen || settings->config()->optimizer.router_lr_factor == 0) return;  // the router is not meant to learn
+  if (!constant_weights(read.last) || router.frozen || settings->config()->optimizer.router_lr_factor == 0)
+    return;  // a router that is not meant to learn is no fault
   const std::int64_t since_step = first_step_with({&RouterConfig::top_k, &RouterConfig::route_norm}, read);
   Finding& finding = out.emplace_back(finding_of(FindingKind::no_gradient, run_, {since_step, read.last}));
   finding.knobs = {&RouterConfig::route_norm, &RouterConfig::top_k};

@@ -78,6 +78,8 @@ class Interventions {
   // Returns [E], 1: the expert is in router.killed_experts; empty if no expert of the layer is.
   std::vector<std::uint8_t> killed(int layer, std::int64_t step) const;
 
+  bool constant_weights(std::int64_t step) const;  // true if the settings leave the gates no gradient of the loss
+
   // Adds findings that follow from settings alone, up to the last step read: a router that is controlled by hand or
   // gets no gradient.
   void findings(std::vector<Finding>& out, StepRange read) const;

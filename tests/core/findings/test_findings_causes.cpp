@@ -7,6 +7,7 @@
 #include <random>
 
 #include "core/config/config_toml.h"
+#include "core/findings/checks.h"
 #include "core/findings/explain/explain.h"
 #include "core/findings/health.h"
 #include "core/frame/frame.h"
@@ -315,6 +316,16 @@ TEST(FindingCauses, TopOneWithNormalisedGatesTeachesTheRouterNothing) {
   EXPECT_TRUE(of_kind(find_all(trained(config, 12)), FindingKind::no_gradient).empty());
   config.router.top_k = 1;
   EXPECT_EQ(of_kind(find_all(trained(config, 12)), FindingKind::no_gradient).size(), 1u);
+}
+
+TEST(FindingCauses, ARouterWithoutGradientPassesNoCheckBeforeTheFirstStep) {
+  const auto passes = [](const char* route_norm) {
+    const MadeUp run(std::string("[router]\ntop_k = 1\nroute_norm = ") + route_norm + "\n");
+    const auto passed = checks_of(*run.history(), {}).passed;
+    return std::ranges::count(passed, "The settings give every router a gradient.");
+  };
+  EXPECT_EQ(passes("true"), 0);
+  EXPECT_EQ(passes("false"), 1);
 }
 
 TEST(FindingCauses, ALayerThatStaysUnevenBelowFourTimesIsFound) {
