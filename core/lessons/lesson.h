@@ -51,6 +51,7 @@ struct RunFigure {
   LessonPick layer;
   LessonPick expert{.rule = LessonPick::Of::max};
   std::int64_t last = 1;                 // number of last steps; used if `from` is not given
+  std::int64_t until = INT64_MAX;        // no later step counts among the last ones
   std::optional<std::int64_t> from, to;  // inclusive
   bool since_change = false;             // `from` and `to` count from the run's newest live change
   // Parameters of certain figures.

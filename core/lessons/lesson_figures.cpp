@@ -354,9 +354,11 @@ std::optional<std::int64_t> newest_change(const History& history) {
 // Returns the steps of the figure; an empty range until all of them have been taken.
 StepRange stretch(const RunFigure& figure, const History& history) {
   const StepRange recorded_steps = history.steps();
-  if (!figure.from)
-    return recorded_steps.size() < figure.last ? StepRange{}
-                                               : StepRange{recorded_steps.last - figure.last + 1, recorded_steps.last};
+  if (!figure.from) {
+    const StepRange range{std::min(recorded_steps.last, figure.until) - figure.last + 1,
+                          std::min(recorded_steps.last, figure.until)};
+    return recorded_steps.empty() || range.first < recorded_steps.first ? StepRange{} : range;
+  }
   const auto origin = figure.since_change ? newest_change(history) : std::optional<std::int64_t>(0);
   if (!origin) return {};
   const StepRange range{*origin + *figure.from, *origin + figure.to.value_or(*figure.from)};

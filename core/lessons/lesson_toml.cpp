@@ -141,6 +141,7 @@ class LessonParser {
     figure.run = read_run(section);
     figure.layer = read_pick(section, "layer", figure.layer);
     figure.last = section.integer("last", 1, 1, kMaxSteps);
+    figure.until = last_trained_;
     figure.from = section.optional_integer("from", 0, kMaxSteps);
     figure.to = section.optional_integer("to", figure.from.value_or(0), kMaxSteps);
     if (figure.to && !figure.from) section.problem("to", "is allowed only with from");
@@ -299,6 +300,9 @@ class LessonParser {
     step.hint = section.text("hint");
     step.reveal = section.text("reveal");
     section.for_each_section("do", [&](TomlSection& task) { read_task(task, step); });
+    last_trained_ = INT64_MAX;
+    for (const LessonTask& task : step.tasks)
+      if (task.kind == LessonTask::Kind::run_until) last_trained_ = task.until - 1;
     step.view.workspace = section.text("workspace");
     step.view.panels = section.texts("panels");
     step.view.choice = section.text("choose");
@@ -339,6 +343,7 @@ class LessonParser {
   TomlProblems problems_;
   Lesson lesson_;
   std::size_t runs_open_ = 0;
+  std::int64_t last_trained_ = INT64_MAX;  // by the tasks of the step that is read
 };
 
 constexpr std::string_view kLessons = "lessons/", kExhibits = "exhibits/";

@@ -238,6 +238,15 @@ TEST(LessonFigures, RangeOfStepsIsRead) {
   EXPECT_DOUBLE_EQ(*reader.read(early), 0.5);
   of_run(early).to = 4;
   EXPECT_FALSE(reader.read(early));
+  LessonFigure before_last = figure("ce_loss", 2);
+  of_run(before_last).until = 1;
+  EXPECT_DOUBLE_EQ(*reader.read(before_last), 0.5);
+}
+
+// The figures of a step stay those of the steps that it trains if the training goes on.
+TEST(LessonFigures, TheLastStepsAreThoseOfTheTask) {
+  const LessonStep step = find_lesson("one-expert").lesson.steps[0];
+  for (const auto& [name, figure] : step.values) EXPECT_EQ(std::get<RunFigure>(figure.source).until, 199) << name;
 }
 
 TEST(LessonFigures, LoadThatSwingsCorrelatesNegativelyAndIsEvenInSum) {
