@@ -43,6 +43,10 @@ ExportActions::ExportActions(const Context& context, const ComparedRuns* compare
 void ExportActions::addActionsTo(QMenu* file) {
   QMenu* menu = file->addMenu("&Export");
   menu->addAction("&Workspace as a picture (PNG, SVG)...", this, &ExportActions::exportWorkspace);
+  menu->addAction("Ta&ble of the panel (CSV)...", this, [this] {
+    if (Panel* panel = chosenPanel()) return workspaces_->current()->askAndSaveTable(panel);
+    messages_->say("Click a panel first: its table is saved", 6000);
+  });
   menu->addAction("&Report of the runs (HTML)...", this, &ExportActions::exportReport);
   menu->addAction("Repl&ay page of the runs, for a browser (HTML)...", this, &ExportActions::exportReplay);
   menu->addAction("Training recip&es of the compared runs (JSON)...", this, &ExportActions::exportRecipes);

@@ -52,7 +52,7 @@ QString pageStyle() {
 }
 
 QString html(const std::string& text) {
-  return QString::fromStdString(text).toHtmlEscaped();
+  return printedText(text).toHtmlEscaped();
 }
 
 QString figureText(double value, int digits, double factor = 1) {
@@ -116,6 +116,7 @@ class HtmlReport {
 
   void head();
   void outcome();
+  void comparison();
   void health(std::size_t i);
   void figuresTable();
   QString units() const;
@@ -169,6 +170,7 @@ QString HtmlReport::twinWords(std::size_t i) const {
 
 void HtmlReport::outcome() {
   out_ += "<h2>Results</h2>\n";
+  if (compares()) comparison();
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     const RunInfo& info = histories_[i]->info();
     out_ += QString("<p><b>%1</b>: %2, %3 layers, %4 of them mixture-of-experts with %5 experts, top %6; %7.</p>\n")
@@ -181,6 +183,9 @@ void HtmlReport::outcome() {
                 .arg(html(info.source));
   }
   for (std::size_t i = 0; i < histories_.size(); ++i) health(i);
+}
+
+void HtmlReport::comparison() {
   for (std::size_t i = 1; i < histories_.size(); ++i) {
     const auto first = first_divergence_step(*histories_.front(), *histories_[i], kAnyDifference);
     const QString differs = first ? QString("Its losses differ from those of A from step %1 on.").arg(*first)
@@ -191,7 +196,6 @@ void HtmlReport::outcome() {
       out_ += QString("<p class=\"verdict\">%1</p><p>%2</p>\n")
                   .arg(html(verdict_sentence(conclude(histories_.front(), paired(i), twins_, judging()))), differs);
   }
-  if (!compares()) return;
   const QString about =
       QString::fromUtf8(asset(twins_.empty() ? "panels/report_no_twin.html" : "panels/report_gap.html"));
   out_ += twins_.empty() ? about : about.arg(100 * judging().matters);
@@ -250,7 +254,8 @@ void HtmlReport::figuresTable() {
                               {"mean SQNR, dB"},
                               {"routing flips against A, %"},
                               {"flips by rounding, %"},
-                              {"gradient cosine"}};
+                              {"gradient cosine"},
+                              {"gradient error, %"}};
   const Selection& selection = *source_.selection;
   const std::vector<OperandSqnr> sqnr =
       operand_sqnr(histories_, last_common_steps(histories_, 1, selection.shownStepOf(*histories_.front())).last);
@@ -272,9 +277,12 @@ void HtmlReport::figuresTable() {
       cells << placed(&LayerWindow::max_vio, 3, 1) << placed(&LayerWindow::cv, 3, 1)
             << placed(&LayerWindow::entropy, 1, 100) << QString::number(window.silent());
     }
+    // With forced balance, tokens have their experts without a router.
+    const bool is_forced = run.settings_at_start()->holds(&RouterConfig::force_balance);
+    const auto if_routed = [is_forced](float share) { return is_forced ? QString() : figureText(share, 2, 100); };
     cells << figureText(figures.tokens_per_s, 0) << figureText(sqnr[i].worst_db, 1) << figureText(sqnr[i].mean_db, 1)
-          << figureText(figures.flip_rate, 2, 100) << figureText(figures.rounding_flip_rate, 2, 100)
-          << figureText(figures.gradient_cosine, 5);
+          << if_routed(figures.flip_rate) << if_routed(figures.rounding_flip_rate)
+          << figureText(figures.gradient_cosine, 5) << figureText(format_costs(run, last).gradient_error, 1, 100);
     for (std::size_t column = 0; column < columns.size(); ++column) columns[column].cells << cells[to_int(column)];
   }
   const auto is_empty = [](const Column& column) { return column.cells.join(QString()).isEmpty(); };

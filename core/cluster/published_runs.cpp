@@ -109,11 +109,11 @@ const Readings& readings() {
 }
 
 // Returns the tokens/s/GPU with these numbers at their fast ends if their bit is set, else at their slow ends.
-double speed_at(const StepConfig& config, Hypothesis hypothesis, std::span<const OpenNumber> numbers,
+double speed_at(const LayeredStep& step, Hypothesis hypothesis, std::span<const OpenNumber> numbers,
                 unsigned fast_ends) {
   static const double computed = other_ms(step_time(published_b200_config(false, AllToAll::standard), {}));
   StepParameters p = fit_to_published(hypothesis);
-  StepConfig c = config;
+  StepConfig c = step.config;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const std::string_view name = numbers[i].name;
     const double value = fast_ends >> i & 1 ? numbers[i].fast : numbers[i].slow;
@@ -125,7 +125,12 @@ double speed_at(const StepConfig& config, Hypothesis hypothesis, std::span<const
     if (name == kAttention) c.hardware.attention_bf16.value = value;
     if (name == kLatency) c.hardware.all_to_all_latency.value = value;
   }
-  return step_time(c, p).tokens_per_second;
+  double seconds = 0;
+  for (const RoutingTraffic& traffic : step.traffic_L) {
+    c.traffic = traffic;
+    seconds += 1 / step_time(c, p).tokens_per_second;
+  }
+  return static_cast<double>(step.traffic_L.size()) / seconds;
 }
 
 // Number of routed tokens. With this number, sampling changes max/mean of 32 ranks by less than 1 %.
@@ -256,45 +261,46 @@ std::vector<OpenNumber> open_numbers(const StepConfig& config) {
 }
 
 Band throughput_band(const StepConfig& config, Hypothesis hypothesis) {
-  const std::vector<OpenNumber> open = open_numbers(config);
-  return {speed_at(config, hypothesis, open, 0), speed_at(config, hypothesis, open, ~0U)};
+  return throughput_band(LayeredStep{config, {config.traffic}}, hypothesis);
 }
 
-StepChoices step_choices(const StepConfig& config, Hypothesis hypothesis, std::span<const RoutingTraffic> standard_L,
-                         std::span<const RoutingTraffic> deep_ep_L) {
-  struct Choice {
-    AllToAll kind;
-    bool mxfp8;
+Band throughput_band(const LayeredStep& step, Hypothesis hypothesis) {
+  const std::vector<OpenNumber> open = open_numbers(step.config);
+  return {speed_at(step, hypothesis, open, 0), speed_at(step, hypothesis, open, ~0U)};
+}
+
+double tokens_per_second(const LayeredStep& step, Hypothesis hypothesis) {
+  return speed_at(step, hypothesis, {}, 0);
+}
+
+Speedup speedup(const LayeredStep& to, const LayeredStep& from, Hypothesis hypothesis) {
+  const std::vector<OpenNumber> open = open_numbers(to.config);
+  const auto ratio = [&](std::span<const OpenNumber> numbers, unsigned fast_ends) {
+    return speed_at(to, hypothesis, numbers, fast_ends) / speed_at(from, hypothesis, numbers, fast_ends);
   };
-  const auto speed = [&](Choice choice, std::span<const OpenNumber> numbers, unsigned fast_ends) {
-    StepConfig chosen = config;
-    chosen.all_to_all = choice.kind;
-    chosen.mxfp8 = choice.mxfp8;
-    double seconds = 0;
-    const auto traffic_L = choice.kind == AllToAll::deep_ep ? deep_ep_L : standard_L;
-    for (const RoutingTraffic& traffic : traffic_L) {
-      chosen.traffic = traffic;
-      seconds += 1 / speed_at(chosen, hypothesis, numbers, fast_ends);
-    }
-    return static_cast<double>(traffic_L.size()) / seconds;
-  };
-  const std::vector<OpenNumber> open = open_numbers(config);
-  const auto speedup = [&](Choice to, Choice from) {
-    Speedup found{speed(to, {}, 0) / speed(from, {}, 0), {HUGE_VAL, 0}};
-    for (unsigned fast_ends = 0; fast_ends < 1U << open.size(); ++fast_ends) {
-      const double ratio = speed(to, open, fast_ends) / speed(from, open, fast_ends);
-      found.range = {std::min(found.range.low, ratio), std::max(found.range.high, ratio)};
-    }
-    return found;
+  Speedup found{ratio({}, 0), {HUGE_VAL, 0}};
+  for (unsigned fast_ends = 0; fast_ends < 1U << open.size(); ++fast_ends) {
+    const double end = ratio(open, fast_ends);
+    found.range = {std::min(found.range.low, end), std::max(found.range.high, end)};
+  }
+  return found;
+}
+
+StepChoices step_choices(const StepConfig& config, Hypothesis hypothesis, const TrafficByKind& traffic) {
+  const auto step = [&](AllToAll kind, bool mxfp8) {
+    LayeredStep chosen{config, traffic[static_cast<int>(kind)]};
+    chosen.config.all_to_all = kind;
+    chosen.config.mxfp8 = mxfp8;
+    return chosen;
   };
   const bool has_mxfp8 = config.hardware.has_mxfp8();
   StepChoices choices;
-  choices.ep = standard_L.front().ranks;
+  choices.ep = traffic.front().front().ranks;
   for (const AllToAll kind : {AllToAll::standard, AllToAll::deep_ep})
     for (int mxfp8 = 0; mxfp8 <= (has_mxfp8 ? 1 : 0); ++mxfp8)
-      choices.tokens_per_second[static_cast<int>(kind)][mxfp8] = speed({kind, mxfp8 == 1}, {}, 0);
-  choices.deep_ep = speedup({AllToAll::deep_ep, config.mxfp8}, {AllToAll::standard, config.mxfp8});
-  if (has_mxfp8) choices.mxfp8 = speedup({config.all_to_all, true}, {config.all_to_all, false});
+      choices.tokens_per_second[static_cast<int>(kind)][mxfp8] = speed_at(step(kind, mxfp8 == 1), hypothesis, {}, 0);
+  choices.deep_ep = speedup(step(AllToAll::deep_ep, config.mxfp8), step(AllToAll::standard, config.mxfp8), hypothesis);
+  if (has_mxfp8) choices.mxfp8 = speedup(step(config.all_to_all, true), step(config.all_to_all, false), hypothesis);
   return choices;
 }
 

@@ -5,6 +5,7 @@
 // right (Hypothesis).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -36,12 +37,21 @@ struct Band {
 };
 Band throughput_band(const StepConfig& config, Hypothesis hypothesis);
 
-// Speed of a step with one choice over that with another, and its range over all combinations of the ends of the
-// unknown numbers, each of which has the same value on both sides.
+// A step whose MoE layers have this traffic in equal parts: its time is the mean over the layers.
+struct LayeredStep {
+  StepConfig config;  // its traffic is not used
+  std::vector<RoutingTraffic> traffic_L;
+};
+
+// Speed of a step over that of another, and its range over all combinations of the ends of the unknown numbers, each of
+// which has the same value on both sides.
 struct Speedup {
   double ratio = kNoValue;
   Band range{kNoValue, kNoValue};
 };
+Speedup speedup(const LayeredStep& to, const LayeredStep& from, Hypothesis hypothesis);  // of the same hardware
+Band throughput_band(const LayeredStep& step, Hypothesis hypothesis);
+double tokens_per_second(const LayeredStep& step, Hypothesis hypothesis);  // per GPU
 
 // The step of a cluster with each kind of all-to-all and each format of the routed experts.
 struct StepChoices {
@@ -50,10 +60,9 @@ struct StepChoices {
   Speedup deep_ep;  // of DeepEP over the standard all-to-all, with the experts of the config
   Speedup mxfp8;    // of MXFP8 experts over BF16, with the all-to-all of the config; NaN on GPUs without MXFP8
 };
-// `standard_L`, `deep_ep_L`: traffic of each layer of one routing with both kinds of all-to-all. The time of a step is
-// the mean over the layers.
-StepChoices step_choices(const StepConfig& config, Hypothesis hypothesis, std::span<const RoutingTraffic> standard_L,
-                         std::span<const RoutingTraffic> deep_ep_L);
+// `traffic[AllToAll]`: traffic of each layer of one routing.
+using TrafficByKind = std::array<std::vector<RoutingTraffic>, 2>;
+StepChoices step_choices(const StepConfig& config, Hypothesis hypothesis, const TrafficByKind& traffic);
 
 // The cost that the load of a router trained here would have for a published model on a cluster, and the effect of
 // remedies.

@@ -47,7 +47,7 @@ PassCounts pass_counts(Recompute recompute) {
 void check(const StepConfig& c) {
   const auto fail = [](const std::string& what) { throw std::runtime_error(what); };
   if (c.mxfp8 && !c.hardware.has_mxfp8())
-    fail("recipe mxfp8: " + c.hardware.name + " has no MXFP8 tensor cores (its profile has no mxfp8_grouped_speedup)");
+    fail("MXFP8 experts cannot be modelled on " + c.hardware.name + ": it has no MXFP8 tensor cores. Choose BF16");
   if (c.gpus < 1 || c.tp < 1 || c.pp < 1 || c.virtual_stages < 1 || c.microbatches < 1 || c.seq < 1 ||
       c.microbatch_sequences < 1)
     fail("gpus, tp, pp, virtual stages, microbatches and sequence lengths are 1 or more");

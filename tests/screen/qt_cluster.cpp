@@ -223,6 +223,7 @@ class ClusterPanelsTest : public QObject {
     ClusterQuestion cluster;
     cluster.all_to_all = AllToAll::standard;
     cluster.mxfp8 = false;
+    cluster.routing = AskedRouting::live;
     panel.setCluster(cluster);
     show(&panel, {640, 360});
     const auto is_answered = [&] { return !panel.property("busy").toBool() && panel.choices().size() == 5; };
@@ -243,6 +244,56 @@ class ClusterPanelsTest : public QObject {
     QVERIFY(panel.choices().empty() && !panel.findChild<FigureTable*>()->isVisible());
   }
 
+  // One choice has one speed in all panels, at every step of the cursor and with every routing.
+  void oneChoiceHasOneSpeedInAllPanels() {
+    TimeOfAStepPanel time(selection_.get());
+    ThisImbalancePanel cost(selection_.get());
+    const auto ask = [&] { cost.setCluster(time.question()); };
+    connect(&time, &TimeOfAStepPanel::clusterChosen, &cost, ask);
+    ask();
+    show(&time, {700, 400});
+    show(&cost, {640, 360});
+    for (const std::int64_t step : {run_->history()->steps().last, run_->history()->steps().first + 3}) {
+      selection_->setStep(step);
+      for (const char* routing : {"forced balance", "this router"})
+        for (const char* placement : {"experts in order", "experts balanced"})
+          for (const int ep : {8, 32}) {
+            choose(&time, "Routing", routing);
+            choose(&time, "Placement", placement);
+            choose(&time, "EP degree", QString("EP %1").arg(ep));
+            const auto has_one_speed = [&] {
+              const auto choices = std::ranges::find(cost.choices(), ep, &StepChoices::ep);
+              return time.answered() && !time.property("busy").toBool() && !cost.property("busy").toBool() &&
+                     choices != cost.choices().end() &&
+                     std::abs(choices->tokens_per_second[1][1] / time.answered()->time.tokens_per_second - 1) < 1e-9;
+            };
+            QTRY_VERIFY2_WITH_TIMEOUT(has_one_speed(), routing, kWaitMs);
+            const double shown = time.answered()->time.tokens_per_second;
+            const Rows rows = Rows(cost.csv()).rows_where(2, ep);
+            if (routing == QString("this router") && placement == QString("experts in order"))
+              QVERIFY2(std::abs(rows.at(1, 7) / shown - 1) < 1e-6, routing);
+            QVERIFY2(cost.headline().value(0).startsWith(QString("Step %1: ").arg(step)), qPrintable(cost.caption()));
+          }
+    }
+  }
+
+  // GPUs without MXFP8 have BF16 experts, and no panel is empty.
+  void gpusWithoutMxfp8HaveAnAnswer() {
+    TimeOfAStepPanel time(selection_.get());
+    ThisImbalancePanel cost(selection_.get());
+    show(&time, {900, 400});
+    show(&cost, {640, 360});
+    choose(&time, "GPU", "H200 GPUs");
+    QCOMPARE(control<QComboBox>(&time, "Experts")->currentText(), QString("BF16 experts"));
+    cost.setCluster(time.question());
+    QTRY_VERIFY_WITH_TIMEOUT(time.answered() && !cost.property("busy").toBool(), kWaitMs);
+    QVERIFY(time.answered()->problem.empty() && cost.choices().size() == 5);
+    QVERIFY(std::isnan(cost.choices()[0].mxfp8.ratio) && cost.headline().value(0).contains(": fastest "));
+    QStringList notes;
+    for (const FittedLabel* label : time.findChildren<FittedLabel*>()) notes << label->text();
+    QCOMPARE(notes.filter("no MXFP8").size(), 1);
+  }
+
   void theLiveRoutersCostIsCores() {
     ThisImbalancePanel panel(selection_.get());
     show(&panel, {640, 360});
@@ -252,7 +303,8 @@ class ClusterPanelsTest : public QObject {
     const ValueTable table = panel.table();
     const std::size_t degrees = possible_ep(config).size();
     const Rows rows(panel.csv());
-    QCOMPARE(table.rows(), cases.size() + degrees);  // and an even load for each degree
+    // An even load, and the load of the fullest layer in all layers, for each degree.
+    QCOMPARE(table.rows(), cases.size() + 2 * degrees);
     const auto* shown = panel.findChild<FigureTable*>();
     QCOMPARE(shown->columnCount(), static_cast<int>(degrees) + 1);
     QCOMPARE(shown->horizontalHeaderItem(3)->text(), QString("EP 32"));
@@ -278,9 +330,9 @@ class ClusterPanelsTest : public QObject {
       if (i == 0) lost = 100 * (1 - speed / even.tokens_per_second);
     }
     const QString headline = panel.headline().value(0);
-    const QString cost = QString("; the imbalance costs this run about %1 % of the throughput").arg(std::round(lost));
-    QVERIFY2(headline.startsWith("EP 32: DeepEP ") && headline.endsWith(cost), qPrintable(headline));
-    QVERIFY2(panel.about().value(0).startsWith(QString("modelled, mean of %1 layers").arg(of_layers.size())),
+    const QString cost = QString("; the imbalance costs this run about %1 % (").arg(std::round(lost));
+    QVERIFY2(headline.contains(" at EP 32; ") && headline.contains(cost), qPrintable(headline));
+    QVERIFY2(panel.about().value(0).contains(QString("mean of %1 layers").arg(of_layers.size())),
              qPrintable(panel.about().value(0)));
     QVERIFY2(shown->item(4, 0)->text().startsWith("all as layer "), qPrintable(shown->item(4, 0)->text()));
     QCOMPARE(shown->item(4, 3)->data(Qt::UserRole).toStringList().last(), formatCount(std::round(fullest)));
@@ -302,8 +354,8 @@ class ClusterPanelsTest : public QObject {
     QCOMPARE(panel.headline().value(0), QString("Computing the cost of this imbalance..."));
     QVERIFY(!table->isVisible() && panel.answerText().isEmpty());
     QTRY_VERIFY_WITH_TIMEOUT(is_answered(), kWaitMs);
-    QCOMPARE(table->rowCount(), of_one_run + 1);
-    QCOMPARE(table->item(1, 0)->text(), QString("load of A"));
+    QCOMPARE(table->rowCount(), of_one_run + 2);  // and its range
+    QCOMPARE(table->item(2, 0)->text(), QString("load of A"));
     QCOMPARE(table->item(5, 0)->text(), QString("load of B"));
   }
 
@@ -317,7 +369,8 @@ class ClusterPanelsTest : public QObject {
     selection.setHistories({forced});
     ThisImbalancePanel panel(&selection);
     show(&panel, {640, 360});
-    QTRY_COMPARE_WITH_TIMEOUT(panel.findChild<FigureTable*>()->rowCount(), 1, kWaitMs);  // the balanced router alone
+    // The balanced router and forced balance.
+    QTRY_COMPARE_WITH_TIMEOUT(panel.findChild<FigureTable*>()->rowCount(), 2, kWaitMs);
     QVERIFY2(panel.headline().value(0).endsWith("; balance is forced and nothing is lost to imbalance"),
              qPrintable(panel.headline().value(0)));
     TimeOfAStepPanel time(&selection);

@@ -56,7 +56,7 @@ class ClusterAnswersTest : public QObject {
       ++answered_trials;
       const auto parts = match(
           "^(\\S+) s for (\\S+) M tokens on 256 GPUs: ([\\d,.]+k?) tokens/s per GPU, between ([\\d,.]+k?) and "
-          "([\\d,.]+k?)(?: with the load of layer \\d+ in all layers)?$",
+          "([\\d,.]+k?)(?:, (?:mean of (?:\\d+ of )?\\d+ layers|layer \\d+))?$",
           sentence);
       const Rows rows(panel.csv());
       const Rows total = rows.rows_where(0, QStringLiteral("step"));
@@ -87,19 +87,23 @@ class ClusterAnswersTest : public QObject {
       const Rows rows = Rows(panel.csv()).rows_where(2, 32);  // EP 32: an even load, no remedy, ..., all remedies
       const double lost = 1 - rows.at(1, 7) / rows.at(0, 7);
       const auto parts = match(
-          "^EP (\\d+): DeepEP (gains|loses,|may gain or lose,) (\\S+) \u00d7 \\((\\S+) to (\\S+)\\); MXFP8 .*; the "
-          "imbalance "
-          "costs this run (?:almost nothing|about (\\S+) %) of the throughput$",
+          "; DeepEP (gains|loses,|may gain or lose,) (\\S+) \u00d7 \\((\\S+) to (\\S+)\\) at EP (\\d+); MXFP8 .*; the "
+          "imbalance costs this run (?:almost nothing|about (\\S+) %) \\((\\S+) to (\\S+) %\\)$",
           sentence);
-      QVERIFY2(says(parts.captured(1), 32), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(5), 32), qPrintable(sentence));
       QCOMPARE(parts.captured(6).isEmpty(), lost < 0.01);
       if (lost >= 0.01) QVERIFY2(says(parts.captured(6), 100 * lost), qPrintable(sentence));
-      const Speedup& gain = panel.choices()[2].deep_ep;
-      QVERIFY2(says(parts.captured(3), gain.ratio), qPrintable(sentence));
-      QVERIFY2(says(parts.captured(4), gain.range.low) && says(parts.captured(5), gain.range.high),
+      QVERIFY2(numbersIn(parts.captured(7)).front().value <= 100 * lost + 0.5 &&
+                   100 * lost <= numbersIn(parts.captured(8)).front().value + 0.5,
                qPrintable(sentence));
-      QCOMPARE(parts.captured(2) == "gains", gain.range.low > 1);
-      QCOMPARE(parts.captured(2) == "loses,", gain.range.high < 1);
+      checkFastest(panel);
+      if (QTest::currentTestFailed()) return;
+      const Speedup& gain = panel.choices()[2].deep_ep;
+      QVERIFY2(says(parts.captured(2), gain.ratio), qPrintable(sentence));
+      QVERIFY2(says(parts.captured(3), gain.range.low) && says(parts.captured(4), gain.range.high),
+               qPrintable(sentence));
+      QCOMPARE(parts.captured(1) == "gains", gain.range.low > 1);
+      QCOMPARE(parts.captured(1) == "loses,", gain.range.high < 1);
     }
   }
 
@@ -126,6 +130,25 @@ class ClusterAnswersTest : public QObject {
   }
 
  private:
+  // The headline names the fastest EP degree and all-to-all of all choices with the chosen experts.
+  void checkFastest(const ThisImbalancePanel& panel) {
+    const auto of_mxfp8 = [](const StepChoices& step) {
+      return std::max(step.tokens_per_second[0][1], step.tokens_per_second[1][1]);
+    };
+    const StepChoices& best = *std::ranges::max_element(panel.choices(), {}, of_mxfp8);
+    const QString sentence = panel.headline().front();
+    const auto parts = match(
+        "^Step \\S+: fastest (?:the chosen )?EP (\\d+), (DeepEP|standard all-to-all), (\\S+) tokens/s per GPU "
+        "\\((\\S+) to "
+        "(\\S+)\\)(?:, (\\S+) \u00d7 the chosen EP 32 \\((\\S+) to (\\S+)\\))?; DeepEP ",
+        sentence);
+    const double speed = of_mxfp8(best), chosen = panel.choices()[2].tokens_per_second[1][1];
+    QVERIFY2(says(parts.captured(1), best.ep) && says(parts.captured(3), speed), qPrintable(sentence));
+    QCOMPARE(parts.captured(2) == "DeepEP", speed == best.tokens_per_second[1][1]);
+    QCOMPARE(parts.captured(6).isEmpty(), speed == chosen);
+    if (speed != chosen) QVERIFY2(says(parts.captured(6), speed / chosen), qPrintable(sentence));
+  }
+
   // The share of waiting, and the rank that has nobody to wait for at the ends of the exchanges, are those of the
   // table of intervals.
   void checkLayer(Answering<TimeOfAStepPanel>& panel) {

@@ -116,6 +116,12 @@ QString AllToAllPanel::status() const {
 Panel::Answer AllToAllPanel::answer() const {
   const auto shown = selection_->frame();
   const VolumeFrame* volume = this->volume(shown.get());
+  const RouterFrame* router = find_router(shown.get(), selection_->layer());
+  if (!volume && router && !router->tokens_per_expert.empty())
+    return {"What does DeepEP save?",
+            {"Not known from this log: it does not say which experts a token uses together. Cluster models it from the "
+             "load",
+             "Not known from a load; Cluster models it"}};
   if (!volume) return {};
   const std::vector<std::uint64_t> received = received_by_rank(copiesOf(*volume), volume->ranks);
   const auto fullest = std::ranges::max_element(received) - received.begin();

@@ -1,9 +1,11 @@
 #include "widgets/cluster/cluster_question.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
 #include "core/cluster/ranks/routing_patterns.h"
+#include "core/frame/router_stats.h"
 #include "core/model/moe/expert_placement.h"
 
 namespace moescope {
@@ -11,6 +13,16 @@ namespace {
 
 constexpr int kRanksPerNode = 8;
 constexpr std::int64_t kTokens = 65536;  // enough that sampling changes max/mean of 32 ranks by less than 1 %
+
+constexpr std::size_t kMaxLayers = 8;  // layers of a run whose costs are computed
+
+// Tokens of one layer, routed over the model's experts. `question` has the layer's load.
+struct RoutedLayer {
+  ClusterQuestion question;
+  std::vector<std::uint64_t> load_E;
+  std::vector<std::int32_t> topk;
+  int top_k = 0;
+};
 
 // Places the experts of the run if possible, else those of the model, for which a placement by hand is not known.
 Placement place_experts(const ClusterQuestion& q, std::span<const std::uint64_t> load_E) {
@@ -21,26 +33,75 @@ Placement place_experts(const ClusterQuestion& q, std::span<const std::uint64_t>
   return widened(place(q.placement, site, own_experts, own_load_E), n_experts / own_experts);
 }
 
-void fill(const ClusterQuestion& q, ClusterAnswer& a) {
-  StepConfig& config = a.config;
-  config = step_config(q);
-  const int n_experts = to_int(config.shape.n_experts), top_k = to_int(config.shape.top_k);
+RoutedLayer routed(const ClusterQuestion& q) {
+  const ModelShape shape = step_config(q).shape;
+  const int n_experts = to_int(shape.n_experts), top_k = to_int(shape.top_k);
   const bool is_live = q.routing == AskedRouting::live;
   if (is_live && q.live_load.empty()) throw std::runtime_error("No open run has tokens per expert");
+  RoutedLayer layer{q, {}, {}, top_k};
   const std::vector<double> load = load_in_order(is_live ? q.live_load : std::vector<std::uint32_t>(), n_experts);
-  const std::vector<std::int32_t> topk = is_live
-                                             ? route_by_load(load, kTokens, top_k)
-                                             : route_by_pattern({RoutingRule::round_robin}, kTokens, top_k, n_experts);
-  std::vector<std::uint64_t> load_E;
-  for (const double u : load) load_E.push_back(std::llround(u * kTokens));
-  const Placement placement = place_experts(q, load_E);
+  layer.topk = is_live ? route_by_load(load, kTokens, top_k)
+                       : route_by_pattern({RoutingRule::round_robin}, kTokens, top_k, n_experts);
+  for (const double u : load) layer.load_E.push_back(std::llround(u * kTokens));
+  return layer;
+}
+
+// The layers whose mean is the time of the step.
+std::vector<RoutedLayer> routed_layers(const ClusterQuestion& q) {
+  if (q.routing == AskedRouting::forced || q.loads.load_L.empty()) return {routed(q)};
+  std::vector<RoutedLayer> layers;
+  for (std::size_t i = 0; i < q.loads.load_L.size(); ++i) {
+    ClusterQuestion of_layer = q;
+    of_layer.layer = q.loads.layer_L[i];
+    of_layer.live_load = q.loads.load_L[i];
+    layers.push_back(routed(of_layer));
+  }
+  return layers;
+}
+
+VolumeFrame volume_of(const RoutedLayer& layer, const Placement& placement) {
+  return count_volumes(layer.topk, layer.top_k, placement, kRanksPerNode);
+}
+
+// The mean over layers; all have the same parts.
+StepTime mean_time(const LayeredStep& step, const StepParameters& parameters) {
+  StepTime mean;
+  const auto layers = static_cast<double>(step.traffic_L.size());
+  StepConfig config = step.config;
+  for (const RoutingTraffic& traffic : step.traffic_L) {
+    config.traffic = traffic;
+    StepTime time = step_time(config, parameters);
+    if (mean.parts.empty()) {
+      mean.parts = time.parts;
+      for (StepPart& part : mean.parts) part.ms = 0;
+    }
+    for (std::size_t i = 0; i < mean.parts.size(); ++i) mean.parts[i].ms += time.parts[i].ms / layers;
+    mean.ms_per_token += time.ms_per_token / layers;
+    mean.network_bytes += time.network_bytes / layers;
+    mean.nvlink_bytes += time.nvlink_bytes / layers;
+    mean.duplication = time.duplication;
+    mean.stretch += (time.stretch - 1) / layers;
+  }
+  mean.tokens_per_second = 1e3 / mean.ms_per_token;
+  return mean;
+}
+
+void fill(const ClusterQuestion& q, ClusterAnswer& a) {
+  a.config = step_config(q);
+  const RoutedLayer shown = routed(q);
+  const Placement placement = place_experts(q, shown.load_E);
   a.tokens = kTokens;
-  a.fullest_rank = rank_imbalance(placement, load_E);
-  a.volume = count_volumes(topk, top_k, placement, kRanksPerNode);
-  config.traffic = routing_traffic(a.volume, a.tokens, q.all_to_all);
+  a.fullest_rank = rank_imbalance(placement, shown.load_E);
+  a.volume = volume_of(shown, placement);
+  a.config.traffic = routing_traffic(a.volume, a.tokens, q.all_to_all);
   a.parameters = fit_to_published(Hypothesis::h2);
-  a.time = step_time(config, a.parameters);
-  a.band = throughput_band(config, Hypothesis::h2);
+  const int degrees[] = {q.ep};
+  const LayeredStep step{a.config, layer_traffic(q, degrees).front()[static_cast<int>(q.all_to_all)]};
+  a.time = mean_time(step, a.parameters);
+  if (step.traffic_L.size() > 1)  // the texts are of one of the layers, the one with the smallest imbalance
+    for (StepPart& part : a.time.parts)
+      part.how = "mean of " + std::to_string(step.traffic_L.size()) + " layers; in the most even one: " + part.how;
+  a.band = throughput_band(step, Hypothesis::h2);
 }
 
 }  // namespace
@@ -56,6 +117,39 @@ StepConfig step_config(const ClusterQuestion& question) {
   config.hardware = hardware_profile(question.hardware);
   config.payload = question.payload;
   return config;
+}
+
+QString LayerLoads::text() const {
+  if (layers == 1) return QString("layer %1").arg(fullest());
+  const QString sampled = layers > load_L.size() ? QString("%1 of ").arg(load_L.size()) : QString();
+  return QString("mean of %1%2 layers").arg(sampled).arg(layers);
+}
+
+LayerLoads layer_loads(const TelemetryFrame& frame) {
+  std::vector<const RouterFrame*> routers;
+  for (const RouterFrame& router : frame.routers)
+    if (!router.tokens_per_expert.empty()) routers.push_back(&router);
+  std::ranges::sort(routers, {}, [](const auto* router) { return max_vio(std::span(router->tokens_per_expert)); });
+  LayerLoads loads{routers.size(), {}, {}};
+  const std::size_t layer_count = std::min(loads.layers, kMaxLayers);
+  for (std::size_t i = 1; i <= layer_count; ++i) {
+    const RouterFrame& router = *routers[i * loads.layers / layer_count - 1];
+    loads.layer_L.push_back(router.layer);
+    loads.load_L.push_back(router.tokens_per_expert);
+  }
+  return loads;
+}
+
+std::vector<TrafficByKind> layer_traffic(const ClusterQuestion& question, std::span<const int> degrees) {
+  std::vector<TrafficByKind> traffic(degrees.size());
+  for (RoutedLayer& layer : routed_layers(question))
+    for (std::size_t i = 0; i < degrees.size(); ++i) {
+      layer.question.ep = degrees[i];
+      const VolumeFrame volume = volume_of(layer, place_experts(layer.question, layer.load_E));
+      for (const AllToAll kind : {AllToAll::standard, AllToAll::deep_ep})
+        traffic[i][static_cast<int>(kind)].push_back(routing_traffic(volume, kTokens, kind));
+    }
+  return traffic;
 }
 
 ClusterAnswer answer(const ClusterQuestion& question) {

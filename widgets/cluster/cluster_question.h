@@ -2,7 +2,9 @@
 // thread.
 #pragma once
 
+#include <QString>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,18 @@ namespace moescope {
 
 enum class AskedRouting { forced, live };
 
+// Tokens per expert of MoE layers of a run at a step, by rising imbalance: of all its layers or of some, and always of
+// the fullest.
+struct LayerLoads {
+  std::size_t layers = 0;  // MoE layers of the run
+  std::vector<int> layer_L;
+  std::vector<std::vector<std::uint32_t>> load_L;
+  int fullest() const { return layer_L.empty() ? -1 : layer_L.back(); }
+  QString text() const;  // "mean of 8 layers", "layer 1"
+  bool operator==(const LayerLoads&) const = default;
+};
+LayerLoads layer_loads(const TelemetryFrame& frame);
+
 struct ClusterQuestion {
   std::string hardware = "b200";
   bool mxfp8 = true;
@@ -24,6 +38,7 @@ struct ClusterQuestion {
   PlacementChoice placement;
   std::vector<std::uint32_t> live_load;  // tokens_per_expert of a layer of the open run, if the routing is live
   int layer = 0;                         // of this load
+  LayerLoads loads;                      // the step's time is the mean over these layers; empty: live_load in all
   bool operator==(const ClusterQuestion&) const = default;
 };
 
@@ -31,9 +46,9 @@ struct ClusterAnswer {
   std::string problem;  // why there is no answer; empty if there is one
   StepConfig config;
   StepParameters parameters;
-  StepTime time;
+  StepTime time;  // mean over the layers
   Band band;
-  VolumeFrame volume;  // volumes of `tokens` tokens of all ranks
+  VolumeFrame volume;  // volumes of `tokens` tokens of all ranks, with live_load
   std::int64_t tokens = 0;
   double fullest_rank = 0;  // its load over the mean, from the load of the experts, without the sampling of tokens
 };
@@ -46,5 +61,7 @@ bool has_own_ranks(const ClusterQuestion& question, int n_experts);
 // answer() that of the question.
 StepConfig step_config(const ClusterQuestion& question);
 ClusterAnswer answer(const ClusterQuestion& question);
+// Traffic of the layers of the question for each of these EP degrees; that of answer() at its degree.
+std::vector<TrafficByKind> layer_traffic(const ClusterQuestion& question, std::span<const int> degrees);
 
 }  // namespace moescope

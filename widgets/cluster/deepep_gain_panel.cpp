@@ -104,7 +104,10 @@ void DeepEPGainPanel::fillSteps() {
     steps_table_->horizontalHeaderItem(column)->setFont(typeFont(Type::caption, step.ep == ep_));
     const std::vector<QStringList> figures = figures_of(step);
     for (int row = 0; row < std::ssize(figures); ++row) {
-      steps_table_->setName(row, QString::fromUtf8(kRows[row]), kStepTip, row == 0 || row == 2);
+      QString name = QString::fromUtf8(kRows[row]);
+      if (name.contains("MXFP8") && std::isnan(step.mxfp8.ratio))
+        name = name.remove(QString(", \u00d7")) + ": not on this GPU";
+      steps_table_->setName(row, name, kStepTip, row == 0 || row == 2);
       steps_table_->setFigure(row, column, figures[row], {}, step.ep == ep_);
     }
   }
@@ -218,17 +221,20 @@ QStringList DeepEPGainPanel::measuredForms() const {
 // Relates the gain of the step and that of the measured layer, whichever is shown.
 Panel::Answer DeepEPGainPanel::answer() const {
   const auto step = std::ranges::find(steps_, ep_, &StepChoices::ep);
-  const QString of_step = step == steps_.end()
-                              ? QString()
-                              : QString("step at EP %1 %2 \u00d7").arg(ep_).arg(ratioText(step->deep_ep.ratio));
+  QStringList of_step;
+  if (step != steps_.end()) {
+    const QString gain = QString("step at EP %1 %2 \u00d7").arg(ep_).arg(ratioText(step->deep_ep.ratio));
+    of_step << gain + " (each TP rank sends every token, assumed; the layer has no TP)"
+            << gain + " (each TP rank sends every token)" << gain;
+  }
   const bool is_step_first = axes() == whole_step;
   QStringList forms;
-  for (const QString& of_layer : measuredForms()) {
-    QStringList parts = is_step_first ? QStringList{of_step, of_layer} : QStringList{of_layer, of_step};
-    parts.removeAll(QString());
-    forms << "DeepEP: " + parts.join("; ");
-  }
-  if (is_step_first && !of_step.isEmpty()) forms << "DeepEP: " + of_step;
+  const QStringList measured = measuredForms();
+  for (const QString& of_layer : of_step.isEmpty() ? measured : QStringList()) forms << "DeepEP: " + of_layer;
+  for (const QString& gain : of_step)
+    for (const QString& of_layer : measured)
+      forms << "DeepEP: " + (is_step_first ? gain + "; " + of_layer : of_layer + "; " + gain);
+  if (is_step_first && !of_step.isEmpty()) forms << "DeepEP: " + of_step.last();
   return {{}, forms};
 }
 

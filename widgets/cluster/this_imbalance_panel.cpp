@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "core/cluster/ranks/routing_patterns.h"
-#include "core/frame/router_stats.h"
+#include "core/numerics/threads.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/selection/compared_runs.h"
@@ -14,13 +14,15 @@ namespace moescope {
 namespace {
 
 constexpr int kAnswerPauseMs = 6000;     // pause between two answers, each of which takes a core for a while
-constexpr std::size_t kMaxLayers = 8;    // layers of a run whose costs are computed
 constexpr double kMinNamedShare = 0.01;  // smallest share of the throughput that is named
 constexpr int kModelExperts = 256;
 constexpr int kAboveTable = 68;  // height of header, answer, note and margins, pixels at the usual font size
 
 constexpr const char* kBalanced =
     "a router that sends as many tokens to every expert; the percentages are of this throughput";
+constexpr const char* kForced =
+    "round-robin, as in the published runs: a token's experts are neighbours, with fewer copies than the independent "
+    "choices of a balanced router";
 struct TableRow {
   const char *name, *tip;
 };
@@ -33,7 +35,9 @@ constexpr TableRow kVariantRows[] = {
      "experts with many tokens have replicas, one more expert per rank, and all are placed by this load, "
      "which a training does not know beforehand; memory and gradient sums are not counted"},
     {"+ MXFP8 tokens", "rows of E4M3 with E8M0 scales in the dispatch; their error is not counted"},
-    {"+ all three", "node-limited, replicas and MXFP8 tokens"}};
+    {"+ all three",
+     "node-limited, replicas and MXFP8 tokens; with node-limited the experts of a group share a node, so that replicas "
+     "cannot balance the loads of groups"}};
 
 QString speedText(double tokens_per_second) {
   return formatCount(std::round(tokens_per_second));
@@ -47,14 +51,17 @@ QString perCent(double share) {
   return QString::number(100 * share, 'f', 0) + QStringLiteral(" %");
 }
 
+QString rangeText(const Band& range, int digits) {
+  return QString(" (%1 to %2)").arg(range.low, 0, 'f', digits).arg(range.high, 0, 'f', digits);
+}
+
 // "DeepEP gains 1.32 × (1.10 to 1.46)": whether a choice gains is told by its range.
-QString gainText(const char* choice, const Speedup& speedup, bool with_range) {
+QString gainText(const char* choice, const Speedup& speedup) {
   const char* verb = "may gain or lose,";
   if (speedup.range.low > 1) verb = "gains";
   if (speedup.range.high < 1) verb = "loses,";
   const QString text = QString("%1 %2 %3 \u00d7").arg(choice, verb).arg(speedup.ratio, 0, 'f', 2);
-  if (!with_range) return text;
-  return text + QString(" (%1 to %2)").arg(speedup.range.low, 0, 'f', 2).arg(speedup.range.high, 0, 'f', 2);
+  return text + rangeText(speedup.range, 2);
 }
 
 }  // namespace
@@ -102,15 +109,7 @@ ThisImbalancePanel::Asked ThisImbalancePanel::loadsOf(int place) const {
   if (!frame) return loads;
   loads.step = frame->step;
   loads.is_forced = run.settings_at(frame->step)->holds(&RouterConfig::force_balance);
-  std::vector<const RouterFrame*> routers;
-  for (const RouterFrame& router : frame->routers)
-    if (!router.tokens_per_expert.empty()) routers.push_back(&router);
-  std::ranges::sort(routers, {}, [](const auto* router) { return max_vio(std::span(router->tokens_per_expert)); });
-  loads.layers = routers.size();
-  if (!routers.empty()) loads.fullest = routers.back()->layer;
-  const std::size_t layer_count = std::min(loads.layers, kMaxLayers);
-  for (std::size_t i = 1; i <= layer_count; ++i)
-    loads.by_layer.push_back(routers[i * loads.layers / layer_count - 1]->tokens_per_expert);
+  loads.loads = layer_loads(*frame);
   return loads;
 }
 
@@ -119,7 +118,7 @@ ThisImbalancePanel::Question ThisImbalancePanel::presentQuestion() const {
   if (selection_->history()) question.runs.push_back(loadsOf(selection_->run()));
   for (int place = 0; place < std::ssize(selection_->histories()); ++place)
     if (place != selection_->run() && !selection_->isNoiseTwin(place)) question.runs.push_back(loadsOf(place));
-  std::erase_if(question.runs, [](const Asked& run) { return run.by_layer.empty(); });
+  std::erase_if(question.runs, [](const Asked& run) { return run.loads.load_L.empty(); });
   return question;
 }
 
@@ -156,12 +155,15 @@ void ThisImbalancePanel::renew() {
   if (!has_load) question_ = {};
   if (!history || history->steps().empty()) return say(noDataYetNotice(*selection_));
   if (!has_load) return say(notInLogNotice(history->info(), "tokens per expert"));
-  if (of_same_runs && (computing_ || pause_.isActive() || question == question_)) return;
+  // A cursor that moves waits for no training.
+  const bool waits = computing_ || (pause_.isActive() && selection_->following() && selection_->growing());
+  if (of_same_runs && (waits || question == question_)) return;
   question_ = question;
   computing_ = true;
-  // No row has to be scrolled, and no panel moves when the rows come: header, balanced router, runs, both ends of the
-  // range and remedies.
-  const int lines = 3 + to_int(question.runs.size() + kVariants) + (question.runs.front().layers > 1);
+  // No row has to be scrolled, and no panel moves when the rows come: header, balanced router, forced balance, runs
+  // with their ranges, and remedies.
+  const int lines = 1 + to_int(2 * question.runs.size() + kVariants) + (question.runs.front().loads.layers > 1) +
+                    (cluster_.routing == AskedRouting::forced);
   setMinimumHeight(withType(kAboveTable, fontMetrics()) + lines * table_->verticalHeader()->defaultSectionSize());
   if (costs_.even.empty()) say("Computing...");
   worker_.start([this, question](std::stop_token stopped) {
@@ -172,37 +174,67 @@ void ThisImbalancePanel::renew() {
   });
 }
 
+ThisImbalancePanel::Fastest ThisImbalancePanel::fastestOf(const StepConfig& config,
+                                                          const std::vector<TrafficByKind>& traffic) {
+  const auto step = [&](const TrafficByKind& of_degree, AllToAll kind) {
+    LayeredStep chosen{config, of_degree[static_cast<int>(kind)]};
+    chosen.config.all_to_all = kind;
+    return chosen;
+  };
+  LayeredStep best_step;
+  Fastest best;
+  for (const TrafficByKind& of_degree : traffic)
+    for (const AllToAll kind : {AllToAll::standard, AllToAll::deep_ep}) {
+      const LayeredStep candidate = step(of_degree, kind);
+      const double speed = tokens_per_second(candidate, Hypothesis::h2);
+      if (speed <= best.tokens_per_second) continue;
+      best = {candidate.traffic_L.front().ranks, kind, speed, {}, {}};
+      best_step = candidate;
+    }
+  best.band = throughput_band(best_step, Hypothesis::h2);
+  for (const TrafficByKind& of_degree : traffic)
+    best.gains.push_back(speedup(best_step, step(of_degree, config.all_to_all), Hypothesis::h2));
+  return best;
+}
+
 ThisImbalancePanel::Costs ThisImbalancePanel::compute(const Question& question, const std::stop_token& stopped) {
   const StepConfig config = step_config(question.cluster);
   const int n_experts = to_int(config.shape.n_experts);
-  // Cases of the selected run: all variants of each EP degree, then each degree with both kinds of all-to-all.
-  std::vector<LiveCase> cases = live_cases(config, to_int(question.runs.front().by_layer.front().size()));
+  const std::vector<LiveCase> cases = live_cases(config, to_int(question.runs.front().loads.load_L.front().size()));
   std::vector<LiveCase> plain_cases;
   for (std::size_t i = 0; i < cases.size(); i += kVariants) plain_cases.push_back(cases[i]);
-  const std::size_t variants = cases.size(), degrees = plain_cases.size();
-  for (const AllToAll kind : {AllToAll::standard, AllToAll::deep_ep})
-    for (LiveCase plain : plain_cases) {
-      plain.all_to_all = kind;
-      cases.push_back(plain);
-    }
-  Costs costs{live_costs(config, Hypothesis::h2, {}, plain_cases), {}, {}, {}, {}};
-  std::vector<std::vector<RoutingTraffic>> traffic(2 * degrees);  // of each layer
+  Costs costs;
+  costs.even = live_costs(config, Hypothesis::h2, {}, plain_cases);
   for (const Asked& run : question.runs) {
     const bool is_selected = costs.runs.empty();
-    std::vector<std::vector<LiveCost>> of_layers;
-    for (const auto& load : run.by_layer) {
-      if (stopped.stop_requested()) return costs;
-      of_layers.push_back(
-          live_costs(config, Hypothesis::h2, load_in_order(load, n_experts), is_selected ? cases : plain_cases));
-      if (!is_selected) continue;
-      for (std::size_t i = 0; i < traffic.size(); ++i) traffic[i].push_back(of_layers.back()[variants + i].traffic);
-      of_layers.back().resize(variants);
+    std::vector<std::vector<LiveCost>> of_layers(run.loads.load_L.size());
+    if (stopped.stop_requested()) return costs;
+    // What is impossible with one load is so with an even load, so that this does not throw.
+    parallel_for(to_int(of_layers.size()), [&](int layer) {
+      of_layers[layer] = live_costs(config, Hypothesis::h2, load_in_order(run.loads.load_L[layer], n_experts),
+                                    is_selected ? cases : plain_cases);
+    });
+    std::vector<Speedup>& speedups = costs.against_even.emplace_back();
+    for (std::size_t degree = 0; degree < plain_cases.size(); ++degree) {
+      LayeredStep step{config, {}};
+      for (const auto& of_layer : of_layers)
+        step.traffic_L.push_back(of_layer[is_selected ? degree * kVariants : degree].traffic);
+      speedups.push_back(speedup(step, {config, {costs.even[degree].traffic}}, Hypothesis::h2));
     }
     if (is_selected) costs.fullest = of_layers.back();
     costs.runs.push_back(mean_costs(of_layers));
   }
-  for (std::size_t degree = 0; degree < degrees && !stopped.stop_requested(); ++degree)
-    costs.choices.push_back(step_choices(config, Hypothesis::h2, traffic[degree], traffic[degrees + degree]));
+  ClusterQuestion of_selected = question.cluster;
+  if (of_selected.routing == AskedRouting::live) {
+    of_selected.loads = question.runs.front().loads;
+    of_selected.live_load = of_selected.loads.load_L.back();
+  }
+  const std::vector<TrafficByKind> traffic = layer_traffic(of_selected, possible_ep(config));
+  for (const TrafficByKind& of_degree : traffic) {
+    if (stopped.stop_requested()) return costs;
+    costs.choices.push_back(step_choices(config, Hypothesis::h2, of_degree));
+  }
+  costs.fastest = fastestOf(config, traffic);
   return costs;
 }
 
@@ -228,11 +260,38 @@ std::size_t ThisImbalancePanel::chosenDegree() const {
   return static_cast<std::size_t>(at_degree - costs_.even.begin());
 }
 
-QString ThisImbalancePanel::lostText(std::size_t run) const {
-  const std::size_t degree = chosenDegree();
-  const double lost = -changeOf(cost(run, degree), costs_.even[degree]);
+QString ThisImbalancePanel::lostText(std::size_t run, bool with_range) const {
   if (shown_.runs[run].is_forced) return "nothing (balance is forced)";
-  return lost < kMinNamedShare ? QString("almost nothing") : QString("about %1").arg(perCent(lost));
+  const Speedup& speedup = costs_.against_even[run][chosenDegree()];
+  QString text = "almost nothing";
+  if (1 - speedup.ratio >= kMinNamedShare) text = "about " + perCent(1 - speedup.ratio);
+  if (with_range)
+    text += rangeText({100 * (1 - speedup.range.high), 100 * (1 - speedup.range.low)}, 0).replace(")", " %)");
+  return withMinus(text);
+}
+
+QString ThisImbalancePanel::fastestText(bool with_range) const {
+  const Fastest& best = costs_.fastest;
+  const bool is_chosen = best.ep == ep_ && best.kind == cluster_.all_to_all;
+  QString text =
+      QString("fastest %1EP %2, %3, %4 tokens/s per GPU")
+          .arg(is_chosen ? "the chosen " : "")
+          .arg(best.ep)
+          .arg(best.kind == AllToAll::deep_ep ? "DeepEP" : "standard all-to-all", speedText(best.tokens_per_second));
+  if (with_range) text += QString(" (%1 to %2)").arg(speedText(best.band.low), speedText(best.band.high));
+  if (is_chosen) return text;
+  const Speedup& gain = best.gains[chosenDegree()];
+  text += QString(", %1 \u00d7 the chosen EP %2").arg(gain.ratio, 0, 'f', 2).arg(ep_);
+  return with_range ? text + rangeText(gain.range, 2) : text;
+}
+
+QString ThisImbalancePanel::costText(bool with_range) const {
+  if (std::ranges::all_of(shown_.runs, &Asked::is_forced)) return "balance is forced and nothing is lost to imbalance";
+  QStringList costs;
+  for (std::size_t run = 0; run < shown_.runs.size(); ++run)
+    costs << (shown_.runs.size() == 1 ? QString("this run") : shown_.runs[run].letter) + ' ' +
+                 lostText(run, with_range);
+  return QString("the imbalance costs %1").arg(listed(costs));
 }
 
 void ThisImbalancePanel::addRow(const QString& name, const char* tip, const std::vector<const LiveCost*>& costs) {
@@ -261,15 +320,18 @@ void ThisImbalancePanel::fillTable() {
     addRow(name, tip, costs);
   };
   add("balanced router", kBalanced, [this](std::size_t degree) -> auto& { return costs_.even[degree]; });
+  if (cluster_.routing == AskedRouting::forced)
+    addPlainRow("forced balance", kForced,
+                [this](auto degree) { return QStringList{speedText(costs_.even[degree].forced_tokens_per_second)}; });
   const bool several = shown_.runs.size() > 1;
   const QString letter = several ? shown_.runs[0].letter + ' ' : QString();
   for (std::size_t run = 0; run < shown_.runs.size(); ++run) {
     if (shown_.runs[run].is_forced) continue;
     add(several ? "load of " + shown_.runs[run].letter : QString(kVariantRows[0].name), kVariantRows[0].tip,
         [this, run](std::size_t degree) -> auto& { return cost(run, degree); });
-    if (run == 0) addRange();
-    if (run == 0 && shown_.runs[0].layers > 1)
-      add(letter + QString("all as layer %1").arg(shown_.runs[0].fullest),
+    addRange(run);
+    if (run == 0 && shown_.runs[0].loads.layers > 1)
+      add(letter + QString("all as layer %1").arg(shown_.runs[0].loads.fullest()),
           "if all layers had the load of the fullest one",
           [this](std::size_t degree) -> auto& { return costs_.fullest[degree * kVariants]; });
   }
@@ -277,8 +339,8 @@ void ThisImbalancePanel::fillTable() {
     add(letter + kVariantRows[variant].name, kVariantRows[variant].tip,
         [this, variant](std::size_t degree) -> auto& { return cost(0, degree, variant); });
   if (shown_.runs[0].is_forced) return note_->setTexts({QString("Balance is forced: there is no imbalance")});
-  const QString mean = QString("Experts in order; ") + layersText();
-  const int experts = to_int(shown_.runs[0].by_layer[0].size()), model_experts = kModelExperts;
+  const QString mean = QString("Experts in order; ") + shown_.runs[0].loads.text();
+  const int experts = to_int(shown_.runs[0].loads.load_L[0].size()), model_experts = kModelExperts;
   QString plan = QString("replicas are planned from this step's load for %1 experts").arg(experts);
   const QString brief = plan;
   if (experts < model_experts && experts < costs_.even.back().live_case.ep)
@@ -289,15 +351,22 @@ void ThisImbalancePanel::fillTable() {
                    mean + "; " + brief, mean});
 }
 
-// Adds the range of the row above, which is due to the numbers that the published runs do not determine.
-void ThisImbalancePanel::addRange() {
-  for (const auto& [name, end] : {std::pair("  at least", &Band::low), {"  at most", &Band::high}}) {
-    const int row = table_->rowCount();
-    table_->setRowCount(row + 1);
-    table_->setName(row, name, "with the numbers that the published runs do not determine at the ends of their ranges");
-    for (std::size_t degree = 0; degree < costs_.even.size(); ++degree)
-      table_->setFigure(row, to_int(degree) + 1, {speedText(cost(0, degree).band.*end)});
-  }
+void ThisImbalancePanel::addPlainRow(const QString& name, const char* tip, auto forms_at) {
+  const int row = table_->rowCount();
+  table_->setRowCount(row + 1);
+  table_->setName(row, name, tip);
+  for (std::size_t degree = 0; degree < costs_.even.size(); ++degree)
+    table_->setFigure(row, to_int(degree) + 1, forms_at(degree));
+}
+
+// Adds the range of the change in the row above.
+void ThisImbalancePanel::addRange(std::size_t run) {
+  addPlainRow("  range", "of the change, over the numbers that the published runs do not determine", [&](auto degree) {
+    const Band& range = costs_.against_even[run][degree].range;
+    const QString low = QString::number(100 * (range.low - 1), 'f', 0);
+    return QStringList{withMinus(QString("%1 to %2 %").arg(low, QString::number(100 * (range.high - 1), 'f', 0))),
+                       withMinus(low + " %")};
+  });
 }
 
 QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
@@ -312,40 +381,28 @@ QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
   return tip;
 }
 
-QString ThisImbalancePanel::layersText() const {
-  const Asked& run = shown_.runs.front();
-  if (run.layers == 1) return QString("layer %1").arg(run.fullest);
-  const QString sampled = run.layers > run.by_layer.size() ? QString("%1 of ").arg(run.by_layer.size()) : QString();
-  return QString("mean of %1%2 layers").arg(sampled).arg(run.layers);
-}
-
 void ThisImbalancePanel::setCluster(const ClusterQuestion& cluster) {
   ep_ = cluster.ep;
-  cluster_ = {};
-  cluster_.hardware = cluster.hardware;
-  cluster_.mxfp8 = cluster.mxfp8;
-  cluster_.all_to_all = cluster.all_to_all;
-  cluster_.payload = cluster.payload;
+  cluster_ = cluster;
+  cluster_.ep = ClusterQuestion().ep;
+  cluster_.live_load = {};
+  cluster_.loads = {};
+  cluster_.layer = 0;
   renew();
   emit answerChanged();
 }
 
 QStringList ThisImbalancePanel::headline() const {
+  if (!costs_.problem.empty()) return {QString::fromStdString(costs_.problem)};
   if (costs_.even.empty()) return computing_ ? QStringList{"Computing the cost of this imbalance..."} : QStringList();
-  QStringList costs;
-  for (std::size_t run = 0; run < shown_.runs.size(); ++run)
-    costs << (shown_.runs.size() == 1 ? QString("this run") : shown_.runs[run].letter) + ' ' + lostText(run);
-  QString lost = QString("the imbalance costs %1 of the throughput").arg(listed(costs));
-  if (std::ranges::all_of(shown_.runs, &Asked::is_forced)) lost = "balance is forced and nothing is lost to imbalance";
   const StepChoices& choices = costs_.choices.at(chosenDegree());
-  QStringList forms;
-  for (const bool with_range : {true, false}) {
-    QString gains = gainText("DeepEP", choices.deep_ep, with_range);
-    if (!std::isnan(choices.mxfp8.ratio)) gains += "; " + gainText("MXFP8", choices.mxfp8, with_range);
-    forms << QString("EP %1: %2; %3").arg(ep_).arg(gains, lost);
-    if (!with_range) forms << QString("EP %1: %2").arg(ep_).arg(gains);
-  }
-  return forms;
+  QString step = stepsText() + ": ";
+  step[0] = step[0].toUpper();
+  const QString gain = "; " + gainText("DeepEP", choices.deep_ep) + QString(" at EP %1").arg(ep_);
+  const QString mxfp8 = std::isnan(choices.mxfp8.ratio) ? QString() : "; " + gainText("MXFP8", choices.mxfp8);
+  const QString cost = "; " + costText(true), full = step + fastestText(true), brief = step + fastestText(false);
+  return {
+      full + gain + mxfp8 + cost, full + gain + cost, full + cost, brief + cost, brief + "; " + costText(false), brief};
 }
 
 QString ThisImbalancePanel::clusterText() const {
@@ -357,35 +414,44 @@ QString ThisImbalancePanel::clusterText() const {
 
 QStringList ThisImbalancePanel::about() const {
   if (costs_.even.empty()) return {};
-  return {QString("modelled, %1").arg(layersText()), "modelled"};
+  return {"modelled without memory, " + shown_.runs[0].loads.text(), "modelled without memory", "modelled"};
 }
 
 QString ThisImbalancePanel::status() const {
   if (costs_.even.empty()) return clusterText();
+  return stepsText() + ", " + clusterText();
+}
+
+QString ThisImbalancePanel::stepsText() const {
   QStringList steps;
   for (const Asked& run : shown_.runs) steps << formatCount(run.step);
   steps.removeDuplicates();
-  return QString(steps.size() > 1 ? "steps %1, %2" : "step %1, %2").arg(listed(steps), clusterText());
+  if (steps.size() == 1) return QString("step %1").arg(steps.front());
+  QStringList of_runs;
+  for (const Asked& run : shown_.runs) of_runs << run.letter + ' ' + formatCount(run.step);
+  return QString("steps %1").arg(listed(of_runs));
 }
 
 ValueTable ThisImbalancePanel::table() const {
   ValueTable table({"step", "run", "EP", "load", "node-limited", "replicas", "payload", "modelled [tokens/s/GPU]",
                     "band low [tokens/s/GPU]", "band high [tokens/s/GPU]", "lost against a balanced router [share]",
                     "experts of the fullest rank / mean:3", "copies per token:3"});
-  const auto add = [&](const Asked* run, const LiveCost& cost, const LiveCost& even) {
+  const auto add = [&](const Asked* run, const std::string& load, const LiveCost& cost, const LiveCost& even) {
     table.add(run ? table_value(run->step) : TableValue(), run ? run->letter.toStdString() : std::string(),
-              cost.live_case.ep, std::string(run ? "this run" : "even"), cost.live_case.node_limited,
-              cost.live_case.balanced, std::string(payload_name(cost.live_case.payload)), cost.tokens_per_second,
-              cost.band.low, cost.band.high, 1 - cost.tokens_per_second / even.tokens_per_second,
-              cost.traffic.expert_rows_max_over_mean, cost.traffic.copies_per_token);
+              cost.live_case.ep, load, cost.live_case.node_limited, cost.live_case.balanced,
+              std::string(payload_name(cost.live_case.payload)), cost.tokens_per_second, cost.band.low, cost.band.high,
+              1 - cost.tokens_per_second / even.tokens_per_second, cost.traffic.expert_rows_max_over_mean,
+              cost.traffic.copies_per_token);
   };
   for (std::size_t degree = 0; degree < costs_.even.size(); ++degree) {
     const LiveCost& even = costs_.even[degree];
-    add(nullptr, even, even);
+    add(nullptr, "even", even, even);
     for (std::size_t run = 0; run < shown_.runs.size(); ++run)
       for (std::size_t variant = 0; variant < (run == 0 ? kVariants : 1); ++variant)
-        add(&shown_.runs[run], cost(run, degree, variant), even);
+        add(&shown_.runs[run], "this run", cost(run, degree, variant), even);
   }
+  for (std::size_t degree = 0; degree < costs_.even.size() && shown_.runs.front().loads.layers > 1; ++degree)
+    add(&shown_.runs.front(), "all as the fullest layer", costs_.fullest[degree * kVariants], costs_.even[degree]);
   return table;
 }
 

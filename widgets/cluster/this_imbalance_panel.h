@@ -19,12 +19,12 @@ class ThisImbalancePanel : public Panel {
  public:
   explicit ThisImbalancePanel(Selection* selection, QWidget* parent = nullptr);
   ValueTable table() const override;
-  // "EP 32, modelled: DeepEP gains 1.32 × (1.10 to 1.46), ...; the imbalance costs this run about 24 % of the
-  // throughput", and over which layers and on which cluster this is, from long to short; empty if no run with loads is
-  // open.
+  // "Step 697: fastest EP 8, standard all-to-all, ...; DeepEP gains 1.32 × (1.10 to 1.46) at EP 32; ...; the imbalance
+  // costs this run about 24 % (20 to 28 %)" of the throughput, and over which layers this is, from long to short; empty
+  // if no run with loads is open.
   QStringList headline() const;
   QStringList about() const;
-  void setCluster(const ClusterQuestion& cluster);  // EP degree of the headline, and the cluster, without its routing
+  void setCluster(const ClusterQuestion& cluster);  // EP degree of the headline, cluster, routing and placement
   void answerNow();  // computes the costs of the present loads at once, also if the panel is hidden
   // The selected run's step by EP degree; empty until they are computed.
   const std::vector<StepChoices>& choices() const { return costs_.choices; }
@@ -38,45 +38,57 @@ class ThisImbalancePanel : public Panel {
 
  private:
   static constexpr std::size_t kVariants = kLiveVariants;
-  // Loads of a run at a step, by rising imbalance: those of all its MoE layers or of some, and always of the fullest.
+  // Loads of a run at a step.
   struct Asked {
     const History* run = nullptr;  // only compared, never dereferenced
     QString letter;
     std::int64_t step = -1;
-    std::size_t layers = 0;  // MoE layers of the run
-    int fullest = -1;        // the layer with the largest overload
     bool is_forced = false;  // balance is forced
-    std::vector<std::vector<std::uint32_t>> by_layer;
+    LayerLoads loads;
     bool operator==(const Asked&) const = default;
   };
   struct Question {
-    ClusterQuestion cluster;  // without EP degree, routing and placement
+    ClusterQuestion cluster;  // without EP degree and loads
     std::vector<Asked> runs;  // the selected run first
     bool operator==(const Question&) const = default;
   };
   Asked loadsOf(int place) const;
   Question presentQuestion() const;
   void renew();
+  // The fastest EP degree and all-to-all, with the chosen experts.
+  struct Fastest {
+    int ep = 0;
+    AllToAll kind = AllToAll::standard;
+    double tokens_per_second = 0;
+    Band band;
+    std::vector<Speedup> gains;  // over each EP degree with the chosen all-to-all
+  };
+  static Fastest fastestOf(const StepConfig& config, const std::vector<TrafficByKind>& traffic);
   struct Costs {
-    std::vector<LiveCost> even;               // of a balanced router, one for each EP degree
-    std::vector<std::vector<LiveCost>> runs;  // one for each EP degree; of the selected run kVariants
-    std::vector<LiveCost> fullest;            // of the selected run, if all layers had the load of its fullest
-    std::vector<StepChoices> choices;         // of the selected run, one for each EP degree
-    std::string problem;                      // why there are no costs; empty if there are
+    std::vector<LiveCost> even;                      // of a balanced router, one for each EP degree
+    std::vector<std::vector<LiveCost>> runs;         // one for each EP degree; of the selected run kVariants
+    std::vector<LiveCost> fullest;                   // of the selected run, if all layers had the load of its fullest
+    std::vector<std::vector<Speedup>> against_even;  // of runs by EP degree: speed over that of a balanced router
+    std::vector<StepChoices> choices;                // of the selected run, one for each EP degree
+    Fastest fastest;                                 // of the choices
+    std::string problem;                             // why there are no costs; empty if there are
   };
   static Costs compute(const Question& question, const std::stop_token& stopped);
   static Costs computeOrProblem(const Question& question, const std::stop_token& stopped);
   void show(Costs costs, const Question& question);
   void say(const QString& notice);  // shows a notice in place of the table
   const LiveCost& cost(std::size_t run, std::size_t degree, std::size_t variant = 0) const;
-  std::size_t chosenDegree() const;         // index of ep_
-  QString lostText(std::size_t run) const;  // "about 24 %", at ep_
+  std::size_t chosenDegree() const;                          // index of ep_
+  QString lostText(std::size_t run, bool with_range) const;  // "about 24 % (20 to 28 %)", at ep_
+  QString fastestText(bool with_range) const;
+  QString costText(bool with_range) const;
+  QString stepsText() const;  // "step 697"
   void fillTable();
   void addRow(const QString& name, const char* tip, const std::vector<const LiveCost*>& costs);
-  void addRange();
+  void addRange(std::size_t run);
+  void addPlainRow(const QString& name, const char* tip, auto forms_at);  // forms_at(degree)
   QString clusterText() const;
   QString tipOf(const LiveCost& cost) const;
-  QString layersText() const;  // "mean of 8 layers"
 
   FigureTable* table_;
   FittedLabel* note_;

@@ -181,6 +181,7 @@ ClusterQuestion TimeOfAStepPanel::question() const {
   if (q.routing != AskedRouting::live) return q;
   const auto frame = selection_->frame();
   q.layer = selection_->layer();
+  if (frame) q.loads = layer_loads(*frame);
   if (const RouterFrame* router = find_router(frame.get(), selection_->layer()))
     q.live_load = router->tokens_per_expert;
   return q;
@@ -188,6 +189,10 @@ ClusterQuestion TimeOfAStepPanel::question() const {
 
 void TimeOfAStepPanel::chosen() {
   if (!note_) return;  // the panel is still being built
+  constexpr int kMxfp8 = 1;
+  const bool has_mxfp8 = hardware_profile(question().hardware).has_mxfp8();
+  static_cast<QStandardItemModel*>(recipe_->model())->item(kMxfp8)->setEnabled(has_mxfp8);
+  if (!has_mxfp8 && recipe_->currentIndex() == kMxfp8) return recipe_->setCurrentIndex(0);
   markDirty();
   emit clusterChosen();
 }
@@ -196,6 +201,7 @@ void TimeOfAStepPanel::refill() {
   const ClusterQuestion present_question = question();
   ClusterQuestion of_this_load = question_.value_or(present_question);
   of_this_load.live_load = present_question.live_load;
+  of_this_load.loads = present_question.loads;
   const bool is_other =
       std::exchange(run_, selection_->history()) != selection_->history() || of_this_load != present_question;
   if (question_ != present_question) setProperty("busy", true);
@@ -206,7 +212,7 @@ void TimeOfAStepPanel::refill() {
   }
   plot_->setRows(answer_ ? barRows() : std::vector<BandBars::Row>());
   note_->setTexts(noteForms());
-  split_->setTexts({splitText()});
+  split_->setTexts(splitForms());
   if (answer_) return plot_->setNotice(QString::fromStdString(answer_->problem));
   plot_->setNotice("Computing...");
   lanes_->setNotice(plot_->notice());
@@ -247,12 +253,18 @@ std::vector<BandBars::Row> TimeOfAStepPanel::barRows() const {
   return rows;
 }
 
-QString TimeOfAStepPanel::splitText() const {
+QStringList TimeOfAStepPanel::splitForms() const {
   if (!answer_ || !answer_->problem.empty()) return {};
-  const int ranks = answer_->config.tp;
-  if (answer_->time.duplication > 1)
-    return QString("Assumed: with DeepEP each of the %1 TP ranks sends and computes every token").arg(ranks);
-  return QString("Assumed: each of the %1 TP ranks sends and computes its part of the tokens").arg(ranks);
+  const HardwareProfile& hardware = answer_->config.hardware;
+  const bool is_repeated = answer_->time.duplication > 1;
+  const QString ranks = QString("Assumed: %1each of the %2 TP ranks sends and computes %3")
+                            .arg(is_repeated ? "with DeepEP " : "")
+                            .arg(answer_->config.tp)
+                            .arg(is_repeated ? "every token" : "its part of the tokens");
+  if (hardware.has_mxfp8()) return {ranks};
+  const QString name = QString::fromStdString(hardware.name);
+  return {ranks + QString("; experts in BF16, as %1s have no MXFP8").arg(name),
+          ranks + QString("; no MXFP8 on %1s").arg(name), QString("Experts in BF16: no MXFP8 on %1s").arg(name)};
 }
 
 QStringList TimeOfAStepPanel::noteForms() const {
@@ -272,9 +284,14 @@ QStringList TimeOfAStepPanel::noteForms() const {
                     .arg(run_experts)
                     .arg(experts)
                     .arg(question_->ep);
+  if (question_->loads.layers > 1) stretched.prepend(QString(" in layer %1").arg(question_->layer));
   const QString fullest = QString("Fullest rank %1 \u00d7 the mean").arg(answer_->fullest_rank, 0, 'f', 2) + stretched;
   const QString network = fullest + QString("; network %1 per token").arg(formatBytes(answer_->time.network_bytes));
-  const QString bytes = network + QString(", NVLink %1 (counted)").arg(formatBytes(answer_->time.nvlink_bytes));
+  // The load of a router does not say which experts a token uses together.
+  const bool is_counted = question_->routing == AskedRouting::forced;
+  const QString bytes =
+      network + QString(", NVLink %1 (%2)")
+                    .arg(formatBytes(answer_->time.nvlink_bytes), is_counted ? "counted" : "modelled from the load");
   return {bytes + QString("; some numbers are fitted"), bytes, network, fullest};
 }
 
@@ -296,7 +313,7 @@ Panel::Answer TimeOfAStepPanel::answer() const {
           .arg(formatCount(std::round(answer_->band.low)), formatCount(std::round(answer_->band.high)));
   QStringList forms{length + ": " + per_gpu + range, per_gpu + range, per_gpu};
   if (question_->routing != AskedRouting::live) return {question, forms};
-  const QString load = QString(" with the load of layer %1 in all layers").arg(selection_->layer());
+  const QString load = QStringLiteral(", ") + question_->loads.text();
   forms.insert(1, forms[1] + load);
   forms[0] += load;
   return {question, forms};
@@ -305,7 +322,9 @@ Panel::Answer TimeOfAStepPanel::answer() const {
 QString TimeOfAStepPanel::status() const {
   if (routing_->currentIndex() != static_cast<int>(AskedRouting::live)) return {};
   const auto frame = selection_->frame();
-  return frame ? QString("layer %1, %2").arg(selection_->layer()).arg(timeStatus(frame->step, true)) : QString();
+  if (!frame) return {};
+  const QString time = timeStatus(frame->step, true);
+  return showsLayer() ? QString("layer %1, %2").arg(selection_->layer()).arg(time) : time;
 }
 
 ValueTable TimeOfAStepPanel::table() const {

@@ -54,7 +54,7 @@ class TimeOfAStepPanel : public Panel {
   void show(const ClusterAnswer& answer);
   std::vector<BandBars::Row> barRows() const;  // of answer_
   QStringList noteForms() const;
-  QString splitText() const;  // what is assumed on the tokens of tensor-parallel ranks
+  QStringList splitForms() const;  // what is assumed on the tokens of tensor-parallel ranks
 
   BandBars* plot_;
   LayerLanes* lanes_;
