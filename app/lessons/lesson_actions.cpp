@@ -143,14 +143,16 @@ void LessonActions::writeForm(const QString& problem_set, const QString& student
   });
 }
 
-void LessonActions::askHandIn() {
+void LessonActions::askHandIn(const QString& problem_set) {
   const QString form = QFileDialog::getOpenFileName(window_, "Filled form", QString(), kProblemSetFilter);
-  if (!form.isEmpty()) messages_->warnOfErrors([&] { writeHandIn(form); });
+  if (!form.isEmpty()) messages_->warnOfErrors([&] { writeHandIn(problem_set, form); });
 }
 
-void LessonActions::writeHandIn(const QString& form) {
+void LessonActions::writeHandIn(const QString& problem_set, const QString& form) {
   const ParsedHandIn parsed = load_hand_in(form.toStdString());
   if (!parsed.problems.empty()) return messages_->warn(linesOf(parsed.problems));
+  if (const QString form_set = QString::fromStdString(parsed.hand_in.assignment); form_set != problem_set)
+    return messages_->warn(QString("%1 is a form of the problem set %2, not of %3").arg(form, form_set, problem_set));
   const auto hand_in = std::make_shared<HandIn>(parsed.hand_in);
   auto* job = new ProgressJob("Training the runs of the hand-in", window_, [hand_in](const auto& progress) {
     const ParsedAssignment set = find_assignment(hand_in->assignment, seed_of_student(hand_in->student));

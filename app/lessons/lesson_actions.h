@@ -43,9 +43,9 @@ class LessonActions : public Actions {
   void leave();
   bool active() const;
   LessonProgress progress() const;
-  void setPaneShown(bool shown);             // a page over the whole window hides the pane of an open lesson
-  void askForm(const QString& problem_set);  // asks for a student's name and writes the student's form
-  void askHandIn();                          // asks for a filled form, trains its runs and writes the hand-in
+  void setPaneShown(bool shown);               // a page over the whole window hides the pane of an open lesson
+  void askForm(const QString& problem_set);    // asks for a student's name and writes the student's form
+  void askHandIn(const QString& problem_set);  // asks for a filled form, trains its runs and writes the hand-in
   LessonGuide* guide() const { return guide_; }
 
  signals:
@@ -59,7 +59,7 @@ class LessonActions : public Actions {
   void keepStep(const QString& lesson, int step);
   void begin(const QString& name_or_path);
   void writeForm(const QString& problem_set, const QString& student);
-  void writeHandIn(const QString& form);
+  void writeHandIn(const QString& problem_set, const QString& form);
   void showPane();
   void startNext();
   void giveWindowBack();

@@ -502,7 +502,8 @@ QString LessonGuide::verdict(const StepState& s) const {
   QString word;
   if (s.right) word = *s.right ? "**Correct.** " : "**Not as predicted.** ";
   if (!prediction->number) {
-    const QString right = printedText(prediction->choices[prediction->right]);
+    // What stands after the colon is the reason, which the checks do not confirm.
+    const QString right = printedText(prediction->choices[prediction->right]).section(": ", 0, 0);
     return word + QString("Result: **%1**").arg(right);
   }
   const auto measured = reader_.read(*prediction->number);

@@ -222,6 +222,11 @@ void LessonList::addRow(QBoxLayout* column, const Lesson& lesson, int number) {
 // Adds a card with the problem sets, whose runs are trained again when they are graded.
 void LessonList::addProblemSets(QBoxLayout* column) {
   auto* card = new LessonCard("Problem sets", column);
+  card->inside()->addWidget(wrappedText(
+      "Save the questions, answer them in that TOML file with a text editor, and train its runs with "
+      "moescope-cli. The hand-in file has your answers and the hashes of the losses, for which the runs are "
+      "trained again.",
+      Type::secondary, false));
   for (const std::string& name : assignment_names()) {
     const Lesson set = find_assignment(name, 1).assignment.lesson;
     const std::string runs = counted(std::ssize(set.runs), "run", "runs");
@@ -231,17 +236,18 @@ void LessonList::addProblemSets(QBoxLayout* column) {
     form->setToolTip("The questions of the set, the seed of a student, and the commands that train the runs");
     connect(form, &QPushButton::clicked, this, [this, name] { emit formRequested(QString::fromStdString(name)); });
     card->inside()->addWidget(wrappedText(printedText(set.title), Type::body, true));
+    auto* hand_in = new QPushButton("Make the hand-in file...");
+    hand_in->setObjectName("problem_set_hand_in");
+    hand_in->setAccessibleName("Make the hand-in file of " + printedText(set.title));
+    hand_in->setToolTip("Trains the runs of a filled form and adds the hashes of their losses");
+    connect(hand_in, &QPushButton::clicked, this, [this, name] { emit handInRequested(QString::fromStdString(name)); });
     auto* row = plainRow(kSpace8);
     row->addWidget(wrappedText(QString("%1, %2 min").arg(printedText(runs)).arg(set.minutes), Type::secondary, false),
                    1);
     row->addWidget(form);
+    row->addWidget(hand_in);
     card->inside()->addLayout(row);
   }
-  auto* hand_in = new QPushButton("Make the hand-in file...");
-  hand_in->setObjectName("problem_set_hand_in");
-  hand_in->setToolTip("Trains the runs of a filled form and adds the hashes of their losses");
-  connect(hand_in, &QPushButton::clicked, this, &LessonList::handInRequested);
-  card->inside()->addWidget(hand_in, 0, Qt::AlignRight);
 }
 
 void LessonList::showProgress(const LessonProgress& progress) {

@@ -37,7 +37,7 @@ class LessonList : public QWidget {
  signals:
   void chosen(QString lesson);
   void formRequested(QString problem_set);
-  void handInRequested();
+  void handInRequested(QString problem_set);
 
  protected:
   void resizeEvent(QResizeEvent* event) override;

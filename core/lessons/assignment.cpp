@@ -273,7 +273,8 @@ std::string hand_in_form(const Assignment& assignment, const std::string& studen
   const Lesson& lesson = assignment.lesson;
   std::string text =
       comment(lesson.title + ". " + lesson.teaches) +
-      "# Replace every \"?\" by a number: first the predictions, then train the runs, then the answers. Then\n"
+      "# Replace every \"?\" by a number: first the predictions, then train the runs, then the answers. A prediction\n"
+      "# has its mark if it is made. Choose your settings at the end: take the # from a line. Then\n"
       "#   moescope-cli lesson --hand-in THIS_FILE -o HAND_IN.toml\n"
       "# trains the runs again and writes the file that you hand in.\n\n";
   text += fmt::format("problem_set = \"{}\"\nstudent = \"{}\"\nseed = {}\n\n[predictions]\n", lesson.name, student,
@@ -282,15 +283,18 @@ std::string hand_in_form(const Assignment& assignment, const std::string& studen
     text += '\n' + comment(fmt::format("{}. {}\n{}", i + 1, lesson.steps[i].title, lesson.steps[i].text));
     if (lesson.steps[i].prediction) text += prediction_form(*lesson.steps[i].prediction, to_int(i));
   }
-  text += "\n# The runs, all on your seed; open the recordings in the window:\n";
-  for (const RunConfig& config : lesson.runs)
-    text += "#   moescope-cli train" + train_options(assignment, config) + " -o " + config.name + ".moescope\n";
+  text +=
+      "\n# The runs, all on your seed; open the recordings in the window. Add your own settings by --set KEY=VALUE:\n";
+  for (int run = 0; run < std::ssize(lesson.runs); ++run)
+    text += fmt::format("#   moescope-cli train{} -o {}-{}.moescope\n", train_options(assignment, lesson.runs[run]),
+                        run_letter(run), lesson.runs[run].name);
   text += "\n[answers]\n";
   for (const AssignmentNumber& number : assignment.numbers)
-    text += '\n' + comment(number.question) + number.value + " = \"?\"\n";
+    text += '\n' + comment(fmt::format("{}; may differ by {:g} % of its value", number.question, 100 * number.within)) +
+            number.value + " = \"?\"\n";
   for (const auto& [run, settings] : assignment.may_set) {
-    text +=
-        "\n# Your settings of run " + lesson.runs[run].name + ", a line KEY = VALUE for each; what they must reach:\n";
+    text += fmt::format("\n# Your settings of run {}, a line KEY = VALUE for each; what they must reach:\n",
+                        run_letter(run));
     for (const LessonStep& step : lesson.steps)
       for (const LessonCheck& check : step.checks)
         if (const auto* shown = std::get_if<RunFigure>(&check.figure.source); shown && shown->run == run)

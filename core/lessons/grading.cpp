@@ -154,6 +154,10 @@ std::vector<std::string> missing_parts(const HandIn& hand_in, const Assignment& 
       missing.push_back(fmt::format("predictions.step_{} is not made", i + 1));
   for (const AssignmentNumber& number : assignment.numbers)
     if (!hand_in.answers.contains(number.value)) missing.push_back("answers." + number.value + " is not answered");
+  for (const auto& [run, allowed] : assignment.may_set)
+    if (const auto chosen = hand_in.settings.find(run); chosen == hand_in.settings.end() || chosen->second.empty())
+      missing.push_back(
+          fmt::format("settings.{} has no setting: take the # from a line and choose its value", run_letter(run)));
   return missing;
 }
 

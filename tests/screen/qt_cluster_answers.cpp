@@ -126,6 +126,14 @@ class ClusterAnswersTest : public QObject {
       QVERIFY2(!measured.empty() && says(parts.captured(1), std::ranges::min(measured)), qPrintable(sentence));
       QVERIFY2(says(parts.captured(2), std::ranges::max(measured)), qPrintable(sentence));
       QVERIFY2(says(parts.captured(3), rows.at(rows.size() - 1, 5)), qPrintable(sentence));
+      choose(&panel, "Axes", "time by imbalance");  // beside times the answer has times
+      const QString times = panel.answers().front();
+      const auto ms =
+          match("^DeepEP: layer in one node (\\S+) ms to (\\S+) ms measured, (\\S+) ms with this router$", times);
+      const auto measured_ms = rows.rows_where(0, QStringLiteral("measured elsewhere")).column(6);
+      QVERIFY2(says(ms.captured(1), std::ranges::min(measured_ms)), qPrintable(times));
+      QVERIFY2(says(ms.captured(2), std::ranges::max(measured_ms)), qPrintable(times));
+      QVERIFY2(says(ms.captured(3), rows.at(rows.size() - 1, 7)), qPrintable(times));
     }
   }
 

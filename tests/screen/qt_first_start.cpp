@@ -283,7 +283,8 @@ class FirstStartTest : public QObject {
   void aFormOfAProblemSetNeedsTheNameOfAStudent() {
     EmptyWindow w;
     w.window.firstSteps()->showLessons();
-    QVERIFY(w.lessonsPage()->findChild<QPushButton*>("problem_set_hand_in"));
+    QCOMPARE(w.lessonsPage()->findChildren<QPushButton*>("problem_set_hand_in").size(),
+             static_cast<qsizetype>(assignment_names().size()));
     const auto forms = w.lessonsPage()->findChildren<QPushButton*>("problem_set_form");
     QCOMPARE(forms.size(), static_cast<qsizetype>(assignment_names().size()));
     forms.front()->click();

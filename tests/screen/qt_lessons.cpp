@@ -148,7 +148,7 @@ class LessonTest : public QObject {
     QCOMPARE(open.window.session()->live()->status().step, 0);  // the lesson has not started the training
     QCOMPARE(open.window.workspaces()->current()->name(), QString("Compare"));
     open.takeLesson();
-    QVERIFY2(open.pageText().contains("Correct predictions: **2 of 2**"), qPrintable(open.pageText()));
+    QVERIFY2(open.pageText().contains("Correct predictions: **3 of 3**"), qPrintable(open.pageText()));
   }
 
   void aSettingForAllRunsIsMadeInEveryRun() {

@@ -209,20 +209,26 @@ void DeepEPGainPanel::draw() {
 
 QStringList DeepEPGainPanel::measuredForms() const {
   if (!answer_ || answer_->gains.measured.empty()) return {};
-  const auto [smallest, largest] = std::ranges::minmax(answer_->gains.measured, {}, &LayerGain::measured);
-  const QString range = QString("layer in one node %1 to %2 \u00d7 measured")
-                            .arg(ratioText(smallest.measured), ratioText(largest.measured));
+  const bool is_time = axes() == time;
+  const auto text = [is_time](double figure) {
+    return is_time ? formatValue(figure, 3) + " ms" : ratioText(figure) + " \u00d7";
+  };
+  const auto measured = is_time ? &LayerGain::measured_ms : &LayerGain::measured;
+  const auto [smallest, largest] = std::ranges::minmax(answer_->gains.measured, {}, measured);
+  const QString range =
+      QString("layer in one node %1 to %2 measured").arg(text(smallest.*measured), text(largest.*measured));
   if (!selectedGain()) return {range};
   const bool several = selection_->histories().size() > 1;
   const QString router = several ? "router " + runLetter(*selection_, selection_->run()) : QString("this router");
-  return {range + QString(", %1 \u00d7 with %2").arg(ratioText(selectedGain()->modelled), router), range};
+  const double modelled = is_time ? selectedGain()->modelled_ms : selectedGain()->modelled;
+  return {range + QString(", %1 with %2").arg(text(modelled), router), range};
 }
 
-// Relates the gain of the step and that of the measured layer, whichever is shown.
+// Relates the gain of the step and that of the measured layer, whichever of the two is shown; has times beside times.
 Panel::Answer DeepEPGainPanel::answer() const {
   const auto step = std::ranges::find(steps_, ep_, &StepChoices::ep);
   QStringList of_step;
-  if (step != steps_.end()) {
+  if (step != steps_.end() && axes() != time) {
     const QString gain = QString("step at EP %1 %2 \u00d7").arg(ep_).arg(ratioText(step->deep_ep.ratio));
     of_step << gain + " (each TP rank sends every token, assumed; the layer has no TP)"
             << gain + " (each TP rank sends every token)" << gain;

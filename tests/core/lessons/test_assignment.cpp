@@ -44,7 +44,7 @@ std::string solution(const char* name) {
 // two runs are trained for it.
 std::string with_given_settings(const std::string& hand_in) {
   return replaced(replaced(hand_in, "router.bias_update_rate = 0.02", "router.bias_update_rate = 0.001"),
-                  "router.aux_coeff = 0.03\nrouter.aux_mode = \"batch\"\n", "");
+                  "router.aux_coeff = 0.03\nrouter.aux_mode = \"batch\"\n", "router.aux_mode = \"none\"\n");
 }
 
 // Returns a hand-in of problem set 1 with the right losses, whose runs C and D miss their aims.
@@ -186,6 +186,27 @@ TEST(Assignment, FormsAndHandInsAreReadBack) {
     EXPECT_EQ(read_back.seed, filled.seed);
   }
   EXPECT_NE(seed_of_student("ada"), seed_of_student("bob"));
+}
+
+// Every part of the form that the student left as it was is named, before a run is trained.
+TEST(Assignment, AHandInWithoutAPartIsRefused) {
+  const std::string right = solution("1-router-of-your-own.toml");
+  const Assignment assignment = find_assignment("1", seed_of_student("solution")).assignment;
+  const std::vector<std::pair<std::string, std::string>> parts = {{"step_2 = ", "predictions.step_2"},
+                                                                  {"slow = ", "answers.slow"},
+                                                                  {"router.bias_update_rate = ", "settings.C"},
+                                                                  {"[settings.D]", "settings.D"}};
+  for (const auto& [part, name] : parts) {
+    std::string text = replaced(right, part, "# " + part);
+    if (name == "settings.D") text = right.substr(0, right.find(part));
+    HandIn hand_in = parse_hand_in(text, "form").hand_in;
+    try {
+      fill_in_losses(hand_in, assignment, {}, [] { return false; });
+      ADD_FAILURE() << name;
+    } catch (const std::runtime_error& error) {
+      EXPECT_TRUE(std::string(error.what()).starts_with(name + ' ')) << error.what();
+    }
+  }
 }
 
 TEST(RunPool, EqualRunsAreTrainedOnce) {

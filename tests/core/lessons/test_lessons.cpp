@@ -173,6 +173,88 @@ TEST(LessonList, AFigureHasOneWindowOnAPage) {
     }
 }
 
+// Figures that a panel shows, and of which run.
+struct Shown {
+  std::vector<std::string> keys;
+  int run = kAllRuns;
+};
+
+std::vector<Shown> shown_by(const LessonView& view, int selected) {
+  std::vector<Shown> shown;
+  for (const std::string& panel : view.panels) {
+    if (panel == "dock_compare_loss") shown.push_back({{view.metric ? metric_info(*view.metric).key : "ce_loss"}});
+    if (panel == "dock_compare_flips") shown.push_back({{"flip_rate"}});
+    if (panel == "dock_router_balance") shown.push_back({{"max_vio", "max_vio_window", "cv"}});  // with other runs
+    if (panel == "dock_router_bias") shown.push_back({{"bias_spread", "bias_change"}, selected});
+    if (panel == "dock_router_load_over_time") shown.push_back({{"utilisation", "max_vio_window"}, selected});
+    if (panel == "dock_a2a_matrix") shown.push_back({{"network_saved"}, selected});
+    if (panel == "dock_cluster_layers" && view.choice == "time by imbalance")
+      shown.push_back({{"measured_deep_ep_ms", "modelled_deep_ep_ms"}});
+    else if (panel == "dock_cluster_layers")
+      shown.push_back({{"measured_gain"}});
+  }
+  return shown;
+}
+
+// Runs and steps that exist when the tasks of a step are done; `training` counts the tasks that start new runs.
+struct Trained {
+  int training = 0, runs = 0, selected = 0;
+  std::int64_t steps = 0;
+};
+
+Trained after(const LessonStep& step, Trained trained) {
+  if (step.view.run) trained.selected = *step.view.run;
+  for (const LessonTask& task : step.tasks) {
+    if (task.kind == LessonTask::Kind::start)
+      trained = {trained.training + 1, to_int(task.start.size()), trained.selected, 0};
+    if (task.kind == LessonTask::Kind::twin) ++trained.runs;
+    if (task.kind == LessonTask::Kind::run_until) trained.steps = task.until;
+  }
+  return trained;
+}
+
+// True if a figure that is asked for later was complete in an earlier step, in a panel that shows it. The curves are
+// means over the layers.
+bool was_shown(const LessonFigure& figure, const std::vector<Shown>& shown, const Trained& earlier,
+               const Trained& later) {
+  const auto* run = std::get_if<RunFigure>(&figure.source);
+  if (run && (earlier.training != later.training || earlier.steps != later.steps || run->run >= earlier.runs ||
+              run->layer.rule == LessonPick::Of::one))
+    return false;
+  return std::ranges::any_of(shown, [&](const Shown& panel) {
+    const bool has_run = !run || panel.run == kAllRuns || panel.run == run->run;
+    return has_run && std::ranges::count(panel.keys, figure.key) > 0;
+  });
+}
+
+// True if a step states a figure of the same run, or the same measurement; a later question may build on it.
+bool states(const LessonStep& step, const LessonFigure& figure) {
+  const auto* run = std::get_if<RunFigure>(&figure.source);
+  return std::ranges::any_of(step.checks, [&](const LessonCheck& check) {
+    const auto* stated = std::get_if<RunFigure>(&check.figure.source);
+    return check.figure.key == figure.key &&
+           (run && stated ? stated->run == run->run : check.figure.source == figure.source);
+  });
+}
+
+TEST(LessonList, NoPanelOfAnEarlierStepAnswersALaterQuestion) {
+  for (const Lesson& lesson : lessons_and_exhibits()) {
+    std::vector<Trained> trained{{0, to_int(lesson.runs.size())}};
+    for (const LessonStep& step : lesson.steps) trained.push_back(after(step, trained.back()));
+    for (std::size_t later = 1; later < lesson.steps.size(); ++later) {
+      if (!lesson.steps[later].prediction) continue;
+      for (std::size_t earlier = 0; earlier < later; ++earlier) {
+        const LessonStep& step = lesson.steps[earlier];
+        const std::vector<Shown> shown = shown_by(step.view, trained[earlier + 1].selected);
+        for (const LessonCheck& check : lesson.steps[later].checks)
+          EXPECT_FALSE(!states(step, check.figure) &&
+                       was_shown(check.figure, shown, trained[earlier + 1], trained[later + 1]))
+              << lesson.name << ", step " << earlier + 1 << " shows what step " << later + 1 << " asks: " << check.text;
+      }
+    }
+  }
+}
+
 // Runs that are shown side by side, or that a check compares, differ in one thing, so that an effect has one cause.
 TEST(LessonList, RunsSideBySideDifferInOneThing) {
   for (const std::string& name : lesson_names()) {
