@@ -129,7 +129,7 @@ class ClusterAnswersTest : public QObject {
       choose(&panel, "Axes", "time by imbalance");  // beside times the answer has times
       const QString times = panel.answers().front();
       const auto ms =
-          match("^DeepEP: layer in one node (\\S+) ms to (\\S+) ms measured, (\\S+) ms with this router$", times);
+          match("^DeepEP: layer in one node (\\S+) to (\\S+) ms measured, (\\S+) ms with this router$", times);
       const auto measured_ms = rows.rows_where(0, QStringLiteral("measured elsewhere")).column(6);
       QVERIFY2(says(ms.captured(1), std::ranges::min(measured_ms)), qPrintable(times));
       QVERIFY2(says(ms.captured(2), std::ranges::max(measured_ms)), qPrintable(times));

@@ -210,18 +210,17 @@ void DeepEPGainPanel::draw() {
 QStringList DeepEPGainPanel::measuredForms() const {
   if (!answer_ || answer_->gains.measured.empty()) return {};
   const bool is_time = axes() == time;
-  const auto text = [is_time](double figure) {
-    return is_time ? formatValue(figure, 3) + " ms" : ratioText(figure) + " \u00d7";
-  };
+  const QString unit = is_time ? " ms" : " \u00d7";
+  const auto text = [is_time](double figure) { return is_time ? formatValue(figure, 3) : ratioText(figure); };
   const auto measured = is_time ? &LayerGain::measured_ms : &LayerGain::measured;
   const auto [smallest, largest] = std::ranges::minmax(answer_->gains.measured, {}, measured);
   const QString range =
-      QString("layer in one node %1 to %2 measured").arg(text(smallest.*measured), text(largest.*measured));
+      QString("layer in one node %1 to %2%3 measured").arg(text(smallest.*measured), text(largest.*measured), unit);
   if (!selectedGain()) return {range};
   const bool several = selection_->histories().size() > 1;
   const QString router = several ? "router " + runLetter(*selection_, selection_->run()) : QString("this router");
   const double modelled = is_time ? selectedGain()->modelled_ms : selectedGain()->modelled;
-  return {range + QString(", %1 with %2").arg(text(modelled), router), range};
+  return {range + QString(", %1%2 with %3").arg(text(modelled), unit, router), range};
 }
 
 // Relates the gain of the step and that of the measured layer, whichever of the two is shown; has times beside times.
