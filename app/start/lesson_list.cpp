@@ -222,11 +222,10 @@ void LessonList::addRow(QBoxLayout* column, const Lesson& lesson, int number) {
 // Adds a card with the problem sets, whose runs are trained again when they are graded.
 void LessonList::addProblemSets(QBoxLayout* column) {
   auto* card = new LessonCard("Problem sets", column);
-  card->inside()->addWidget(wrappedText(
-      "Save the questions, answer them in that TOML file with a text editor, and train its runs with "
-      "moescope-cli. The hand-in file has your answers and the hashes of the losses, for which the runs are "
-      "trained again.",
-      Type::secondary, false));
+  card->inside()->addWidget(
+      wrappedText("Answer the saved questions in their TOML file, with runs of moescope-cli. The hand-in file adds the "
+                  "hashes of their losses.",
+                  Type::secondary, false));
   for (const std::string& name : assignment_names()) {
     const Lesson set = find_assignment(name, 1).assignment.lesson;
     const std::string runs = counted(std::ssize(set.runs), "run", "runs");
