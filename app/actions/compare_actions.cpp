@@ -287,10 +287,7 @@ void CompareActions::showDifferences() {
   compared_->set(std::move(compared), preset.empty() ? QString() : QString::fromStdString(preset_about(preset)));
   workspaces_->compare()->gradientPanel()->setLive(session_->isLive());
   workspaces_->compare()->judged()->setLive(session_->isLive());
-  // A recording that ends before its last planned step has the verdicts that the paused runs had.
-  const bool is_begun = session_->hasConfig() && !session_->histories().empty() &&
-                        session_->histories().front()->steps().last + 1 < session_->config().optimizer.total_steps;
-  if (!session_->isLive()) compared_->setGoesOn(session_->isFollowing() || is_begun);
+  if (!session_->isLive()) compared_->setGoesOn(session_->isFollowing());
   workspaces_->compare()->judged()->setCanForce(session_->isLive() && canForceBalance(configs));
   workspaces_->compare()->judged()->setRoom(session_->histories().size() < kMaxRuns);
   chips_->setLive(session_->isLive());
@@ -302,7 +299,7 @@ void CompareActions::showStatus(const LiveStatus& status, std::optional<qint64> 
   judged->setSecondsPerStep(secondsPerStep(status));
   const qint64 goal = end && *end > status.step ? *end : INT64_MAX;  // a run that goes on after its end has none
   judged->setGoal(status.running ? goal : 0);
-  compared_->setGoesOn(status.running || status.step != session_->config().optimizer.total_steps);
+  compared_->setGoesOn(status.running);
   showChips();
 }
 

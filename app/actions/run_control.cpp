@@ -157,11 +157,15 @@ void RunControl::showStatus(const LiveStatus& status) {
 }
 
 void RunControl::sayThatItHasEnded(bool ended) {
+  const qint64 next_step = ended ? next_step_() : 0;
+  NoticeBar::Offer next{"Go on", [this] { goOn(); }};
+  if (next_step > 0)
+    next = {QString("Train to step %1").arg(groupedText(next_step)), [this, next_step] { runUntil(next_step); }};
   if (ended)
     notice_->offer(
         QString("Training has taken all %1 steps of its schedule. Further steps have the last learning rate.")
             .arg(groupedText(session_->config().optimizer.total_steps)),
-        {{"Go on", [this] { goOn(); }}});
+        {next});
   else if (says_end_)
     notice_->showNotice({});
   says_end_ = ended;

@@ -45,11 +45,13 @@
 #include "app/window/commands.h"
 #include "app/window/menus.h"
 #include "app/window/projector_view.h"
+#include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/text_workspace.h"
 #include "app/workspaces/window_layout.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/recording/history/router_window.h"
+#include "widgets/compare/judged_runs.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/microscaling/tensor_lab.h"
@@ -312,6 +314,7 @@ void MainWindow::connectForm() {
   connect(control_, &RunControl::groupsRequested, candidates_, &QueueActions::start);
   connect(comparison_, &CompareActions::groupsRequested, candidates_, &QueueActions::start);
   connect(comparison_, &CompareActions::stepsRequested, control_, &RunControl::runUntil);
+  control_->setNextStep([this] { return workspaces_->compare()->judged()->nextStep(); });
   connect(comparison_, &CompareActions::startRequested, control_,
           [this](const std::vector<RunConfig>& runs) { control_->startAll(runs, RunControl::Start::running); });
   connect(files_, &FileActions::formWanted, drawer_, &SetupDrawer::open);

@@ -5,6 +5,7 @@
 #include <QTemporaryDir>
 #include <QTest>
 
+#include "app/actions/file_actions.h"
 #include "core/config/config_difference.h"
 #include "tests/support/compare_window.h"
 #include "tests/support/controls.h"
@@ -18,6 +19,22 @@ class VerdictsTest : public QObject {
 
  private:
   QTemporaryDir home_;
+
+  // The strip, the row of B and the answer of Loss gap.
+  QStringList verdictTexts(CompareWindow& w, bool goes_on) {
+    w.window.workspaces()->bringUp("compare");
+    w.panel<VerdictsPanel>()->restoreState({{"matters", 0.5}});
+    const QString word = goes_on ? "So far: good enough" : "Good enough";
+    [&] { QTRY_COMPARE_WITH_TIMEOUT(w.strip()->text(), word + ": B MXFP8, scales rounded down", kWaitMs); }();
+    const auto& h = w.window.selection()->histories();
+    const PairedRun twins[] = {{h[2]}};
+    const Conclusion by_losses = conclude(h[0], {h[1]}, twins, {.matters = 0.5});
+    [&] { QCOMPARE(QString::fromStdString(verdict_name(by_losses)), word); }();
+    const VerdictRow row = w.row(1);
+    return QStringList{w.strip()->text(), row.verdict, row.figures[VerdictRow::kGap].text,
+                       row.figures[VerdictRow::kGap].below, w.answer<LossGapPanel>()} +
+           row.reasons;
+  }
 
  private slots:
   void initTestCase() { useFolderOfTest(home_); }
@@ -138,6 +155,36 @@ class VerdictsTest : public QObject {
       });
     };
     QTRY_VERIFY_WITH_TIMEOUT(has_equal(), kWaitMs);
+  }
+
+  // Before the end of the schedule, at the end, and after further steps, a recording has the verdicts that its training
+  // had, in the same words; so has a judgement that knows the losses alone, as that of the command line.
+  void aRecordingHasTheVerdictsOfItsTraining() {
+    RunConfig config = comparedNano();
+    config.precision.experts = Recipe::mxfp8_rceil;
+    config.optimizer.total_steps = 70;
+    for (const std::int64_t last_step : {60, 70, 80}) {
+      QStringList trained;
+      QString recording;
+      {
+        CompareWindow w;
+        w.window.runControl()->setRecorded(true);
+        QSignalSpy opened(w.window.session(), &RunSession::opened);
+        w.window.runControl()->start(config, RunControl::Start::paused);
+        QVERIFY(opened.wait(kWaitMs));
+        w.addFormat("mxfp8_floor");
+        w.addTwin(perturbed_twin(config));
+        w.trainTo(last_step);
+        trained = verdictTexts(w, last_step < 70);
+        recording = w.window.session()->path();
+      }
+      CompareWindow w;
+      QSignalSpy opened(w.window.session(), &RunSession::opened);
+      w.window.files()->open({recording});
+      QVERIFY(opened.wait(kWaitMs));
+      QTRY_COMPARE_WITH_TIMEOUT(w.window.selection()->histories().size(), 3u, kWaitMs);
+      QCOMPARE(verdictTexts(w, last_step < 70), trained);
+    }
   }
 
   // After a live change of run A, even if it is undone, a noise twin counts up to the step before the change only.

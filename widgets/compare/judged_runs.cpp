@@ -26,6 +26,9 @@ QString gapText(const Conclusion& conclusion) {
 
 JudgedRuns::JudgedRuns(Selection* selection, const ComparedRuns* runs, QObject* parent)
     : QObject(parent), selection_(selection), runs_(runs) {
+  // These are the first connections, so that all parts update after them.
+  connect(this, &JudgedRuns::changed, this, [this] { is_stale_ = true; });
+  connect(selection_, &Selection::dataChanged, this, [this] { is_stale_ = true; });
   connect(runs_, &ComparedRuns::changed, this, &JudgedRuns::changed);
   connect(selection_, &Selection::timeChanged, this, [this] {
     if (const std::int64_t last_step = lastStep(); std::exchange(shown_last_step_, last_step) != last_step)
@@ -41,6 +44,7 @@ QString JudgedRuns::update() {
   if (selection_->range().empty()) return noDataYetNotice(*selection_);
   if (const History* lossless = runWithoutLoss(histories))
     return notInLogNotice(lossless->info(), metricName(Metric::ce_loss));
+  if (!std::exchange(is_stale_, false) && training_.runs() + 1 == std::ssize(histories)) return {};
   Judging judging = runs_->judging(*selection_);
   judging.last_step = lastStep();
   const auto other_runs = runs_->otherRuns(*selection_, baseline_), twins = runs_->twins(*selection_);
@@ -73,6 +77,10 @@ const Conclusion& JudgedRuns::conclusion(int place) const {
   return (isByTraining(place) ? training_ : validation_).conclusion(pairOf(place));
 }
 
+Conclusion JudgedRuns::newest(int place) const {
+  return (isByTraining(place) ? training_ : validation_).newest(pairOf(place));
+}
+
 const std::vector<PastVerdict>& JudgedRuns::past(int place) {
   return (isByTraining(place) ? training_ : validation_).past(pairOf(place));
 }
@@ -96,6 +104,13 @@ Settlement JudgedRuns::settlement() const {
   std::vector<Conclusion> conclusions;
   for (const int place : candidates()) conclusions.push_back(conclusion(place));
   return what_settles(conclusions, room_, can_force_);
+}
+
+std::int64_t JudgedRuns::nextStep() {
+  is_stale_ = true;  // the last steps may be newer than the frame
+  if (!update().isEmpty()) return 0;
+  const Settlement found = settlement();
+  return found.how == Settlement::How::more_steps ? found.step : 0;
 }
 
 }  // namespace moescope

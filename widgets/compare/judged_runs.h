@@ -28,10 +28,12 @@ class JudgedRuns : public QObject {
 
   JudgedRuns(Selection* selection, const ComparedRuns* runs, QObject* parent = nullptr);
 
-  // Reads new steps. Returns why there is nothing to judge; empty if each run except run A has a conclusion.
+  // Reads the steps of the present frame, once for all parts. Returns why there is nothing to judge; empty if each run
+  // except run A has a conclusion.
   QString update();
   const GapTrack& track(int place) const { return training_.track(pairOf(place)); }  // gaps of the training loss
   const Conclusion& conclusion(int place) const;
+  Conclusion newest(int place) const;               // of the newest steps, wherever the cursor is
   const std::vector<PastVerdict>& past(int place);  // verdicts of the run in the course of the training
   // Step of the cursor, in steps of the baseline: all verdicts are those of this step. kNoLastStep: the newest steps
   // are followed, or the steps are batches of text.
@@ -45,6 +47,7 @@ class JudgedRuns : public QObject {
   float matters() const;  // gap that matters, nats/token; kNoValue: no run was compared yet
   // Returns what would settle open verdicts, with indices of candidates().
   Settlement settlement() const;
+  std::int64_t nextStep();  // up to which more steps would settle open verdicts; 0: none
 
   Loss loss() const { return loss_; }
   void setLoss(Loss loss) {
@@ -58,6 +61,7 @@ class JudgedRuns : public QObject {
   void setCanForce(bool can_force) {
     if (std::exchange(can_force_, can_force) != can_force) emit changed();
   }
+  QString expected() const { return runs_->expected(); }  // as ComparedRuns::expected()
   bool live() const { return live_; }
   void setLive(bool live) {
     if (std::exchange(live_, live) != live) emit changed();
@@ -85,6 +89,7 @@ class JudgedRuns : public QObject {
 
   Selection* selection_;
   const ComparedRuns* runs_;
+  bool is_stale_ = true;  // the frame, the runs or the rule have changed since update()
   RunGaps training_, validation_{Metric::val_loss};
   Loss loss_ = Loss::deciding;
   bool room_ = false, live_ = false, can_force_ = false;

@@ -297,7 +297,7 @@ int GapPlot::endOf(const GapSeries& curve) const {
   return behind + fontMetrics().horizontalAdvance("A +0.0000") < plotRect().right() ? behind : right_of_plot;
 }
 
-// Paints names and values at the ends of the curves, moved apart if the ends are close to each other.
+// Paints names and values beside the curves, at the height of the values, moved apart if these are close to each other.
 void GapPlot::paintEnds(QPainter& painter) const {
   if (!ends_ || series_.empty() || range().empty()) return;
   const QFont usual = painter.font(), strong = semibold(usual);
@@ -309,7 +309,7 @@ void GapPlot::paintEnds(QPainter& painter) const {
   };
   std::vector<End> ends;
   for (const GapSeries& curve : series_) {
-    const float value = newestAt(curve.values, range().last);
+    const float value = newestAt(curve.values, shownStep());
     if (std::isfinite(value)) ends.push_back({&curve, valueAxis().toPixel(value)});
   }
   std::ranges::stable_sort(ends, {}, &End::y);
@@ -421,12 +421,18 @@ QString LossGapPanel::letterOf(int place) const {
   return judged_->baseline() != 0 && selection_->isNoiseTwin(place) ? letter + QStringLiteral(" \u2212 A") : letter;
 }
 
-// "B is above the band since step 700, below it before" if the side has lasted, and in short "B is above the band", by
-// the smoothed gap; a run whose smoothed gap is inside is "outside the band" by its mean gap.
+// "B is above the band, only since step 276" by the interval of its mean gap, with the words of the verdict. A run
+// without an interval "is above the band since step 700, below it before" by its smoothed gap if the side has lasted;
+// one whose smoothed gap is inside is "outside the band" by its mean gap. The last form is short.
 QStringList LossGapPanel::sideTexts(int place) const {
   const GapTrack& track = judged_->track(place);
   const float band = judged_->matters();
   const QString letter = runLetter(*selection_, place);
+  const Conclusion& c = judged_->conclusion(place);
+  if (!is_missing(c.half_width)) {
+    const QString of_mean = letter + (c.gap > 0 ? " is above the band" : " is below the band");
+    return {of_mean + QString::fromStdString(c.verdict == Verdict::unclear ? std::string() : late_text(c)), of_mean};
+  }
   const auto first_step = track.out_since(band, judged_->lastStep());
   if (!first_step || track.count({*first_step, judged_->lastStep()}) < kLastingSteps)
     return QStringList(2, letter + " is outside the band");
@@ -434,7 +440,8 @@ QStringList LossGapPanel::sideTexts(int place) const {
   const auto side_at = [&](std::size_t i) { return track.smooth()[i] > 0 ? QString("above") : QString("below"); };
   const QString side = QString("%1 is %2 the band").arg(letter, side_at(first));
   const bool has_changed = first > 0 && std::fabs(track.smooth()[first - 1]) > band;
-  return {side + QString(" since step %1").arg(formatCount(*first_step)) +
+  return {letter +
+              QString("'s smoothed gap is %1 the band since step %2").arg(side_at(first), formatCount(*first_step)) +
               (has_changed ? QString(", %1 it before").arg(side_at(first - 1)) : QString()),
           side};
 }

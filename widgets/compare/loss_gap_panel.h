@@ -22,8 +22,8 @@ struct GapSeries {
 };
 
 // Gaps of runs to the baseline over steps, with the band that is too small to matter and the steps that are judged. A
-// level line over these steps is the mean gap of a run. The curves are named at their ends, with their values at the
-// crosshair or the cursor.
+// level line over these steps is the mean gap of a run. The names of the curves are at the height of their values at
+// the crosshair or the cursor, with these values.
 class GapPlot : public TimeAxisPlot {
   Q_OBJECT
 

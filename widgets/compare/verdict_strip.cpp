@@ -29,7 +29,9 @@ VerdictStrip::VerdictStrip(Selection* selection, JudgedRuns* judged, QWidget* pa
   button_ = new QPushButton(this);
   button_->hide();
   connect(button_, &QPushButton::clicked, this, [this] {
+    if (!is_newest_) return selection_->setFollowing(true);
     if (step_ > 0) return emit stepsRequested(step_);
+    if (asks_for_seeds_) return emit runWanted();
     if (!judged_->live() || selection_->histories().size() == 1) return emit runWanted();
     force_ ? emit forcedBalanceRequested() : emit twinRequested();
   });
@@ -74,9 +76,10 @@ void VerdictStrip::fill() {
   if (judged_->update().isEmpty()) {
     for (const int place : judged_->candidates()) {
       const QString word = QString::fromStdString(verdict_name(judged_->conclusion(place)));
+      const Sign sign = signOf(judged_->conclusion(place));
       items.push_back({word,
-                       signOf(judged_->conclusion(place)),
-                       items.empty() || items.back().word != word,
+                       sign,
+                       items.empty() || items.back().word != word || items.back().sign != sign,
                        runLetter(*selection_, place),
                        {runName(*selection_, place), {}},
                        runColor(*selection_, place)});
@@ -158,6 +161,33 @@ QStringList VerdictStrip::otherTextForms(const Conclusion& c) const {
          forms.mid(1);
 }
 
+// The verdicts at the cursor are in the line; the present ones are named beside them.
+QStringList VerdictStrip::pastForms() const {
+  QStringList verdicts;
+  std::vector<std::pair<QString, QStringList>> groups;
+  for (const int place : judged_->candidates()) {
+    const QString word = QString::fromStdString(verdict_text(verdict_word(judged_->newest(place))));
+    if (groups.empty() || groups.back().first != word) groups.push_back({word, {}});
+    groups.back().second << runLetter(*selection_, place);
+  }
+  for (const auto& [word, letters] : groups) verdicts << listed(letters) + QLatin1Char(' ') + word;
+  const QString step = formatCount(selection_->step()),
+                present_verdicts = QString("at step %1: %2")
+                                       .arg(formatCount(selection_->histories()[judged_->baseline()]->steps().last),
+                                            verdicts.join(QStringLiteral(", ")));
+  return {QString("Verdicts at step %1, at the cursor; %2").arg(step, present_verdicts),
+          QString("At step %1; %2").arg(step, present_verdicts), QString("Cursor at step %1").arg(step)};
+}
+
+// True if another seed may give another verdict: the gaps of formats with forced balance differ from seed to seed about
+// as much as what matters, and so may a verdict at the edge of the band.
+bool VerdictStrip::dependsOnTheSeed() const {
+  return std::ranges::any_of(judged_->candidates(), [this](int place) {
+    const Conclusion& c = judged_->conclusion(place);
+    return (c.forced_balance || is_at_edge(c)) && !is_missing(c.half_width) && c.verdict != Verdict::identical;
+  });
+}
+
 // For checkpoints, for open verdicts that nothing would settle, and for what the verdicts leave out.
 QStringList VerdictStrip::undetectedForms() const {
   const auto is_worse = [](const Item& item) { return item.word == QLatin1String(to_text(VerdictWord::worse)); };
@@ -169,11 +199,15 @@ QStringList VerdictStrip::undetectedForms() const {
     const Conclusion& c = judged_->conclusion(place);
     if (onTheSameTexts(*selection_)) return {is_missing(c.gap) ? "One batch of text gives no interval" : ""};
     if (c.other_text_from >= 0) return otherTextForms(c);
-    if (c.verdict == Verdict::unclear) return {QString::fromStdString(verdict_reasons(c).front())};
+    if (c.verdict == Verdict::unclear && !dependsOnTheSeed())
+      return {QString::fromStdString(verdict_reasons(c).front())};
   }
-  if (!is_forced) return {};
-  return {"One seed of a small model with forced balance: larger models, and effects on the routing, are not judged",
-          "Forced balance: effects on the routing are not judged", "Balance is forced"};
+  if (!dependsOnTheSeed()) return {};
+  QStringList forms{"Verdicts of one seed; several seeds would settle it", "One seed: another may give another verdict",
+                    "One seed only"};
+  const QString expected = judged_->expected();
+  if (!expected.isEmpty()) forms.prepend(QString("One seed. %1").arg(expected));
+  return forms;
 }
 
 QStringList VerdictStrip::settlementForms(const Settlement& found) const {
@@ -209,26 +243,23 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
                 .arg(countedText(found.missing_steps, "step")),
             "Too few steps"};
   const bool is_for_all = found.settled.size() == judged_->candidates().size();
-  const QString verdict = (is_for_all ? QString("Verdict in ") : QString("Verdict on %1 in ").arg(runsOf(found))) +
-                          countedText(found.missing_steps, "step");
+  const QString verdict = (is_for_all ? QString("Verdict") : QString("Verdict on %1").arg(runsOf(found))) +
+                          (found.confirms ? " confirmed in " : " in ") + countedText(found.missing_steps, "step"),
+                condition = found.if_it_holds ? QString(" if it holds") : QString();
   const float seconds = judged_->secondsPerStep();
-  if (is_missing(seconds)) return {verdict};
+  if (is_missing(seconds)) return {verdict + condition, verdict};
   const double wait = seconds * static_cast<double>(found.missing_steps);
-  return {QString("%1 (%2)").arg(verdict, aboutDuration(wait)), verdict};
+  return {QString("%1%2 (%3)").arg(verdict, condition, aboutDuration(wait)), verdict + condition, verdict};
 }
 
 void VerdictStrip::fillSettlement() {
+  is_newest_ = !instead_.isEmpty() || judged_->lastStep() == kNoLastStep;
   Settlement found;
   QStringList forms;
   std::vector<int> places;
   if (instead_.isEmpty()) {
-    const QString step = formatCount(selection_->step());
     places = judged_->candidates();
-    if (judged_->lastStep() == kNoLastStep)
-      forms = settlementForms(found = judged_->settlement());
-    else
-      forms = {QString("These were the verdicts at step %1, where the cursor is").arg(step),
-               QString("Verdicts at step %1, at the cursor").arg(step), QString("At step %1").arg(step)};
+    forms = is_newest_ ? settlementForms(found = judged_->settlement()) : pastForms();
   }
   const auto has_other_text = [this](int place) { return judged_->conclusion(place).other_text_from >= 0; };
   kept_settlement_ = std::ranges::any_of(places, has_other_text) ? forms.value(forms.size() - 1) : QString();
@@ -236,22 +267,28 @@ void VerdictStrip::fillSettlement() {
   const bool steps = found.how == Settlement::How::more_steps;
   const bool runs_anyway = steps && found.step <= judged_->goal();
   const bool is_alone = selection_->histories().size() == 1;
-  const bool offered =
-      is_alone || (found.how != Settlement::How::nothing && (!steps || (judged_->live() && !runs_anyway)));
+  asks_for_seeds_ = is_newest_ && judged_->live() && found.how == Settlement::How::nothing && dependsOnTheSeed();
+  const bool offered = is_alone || !is_newest_ || asks_for_seeds_ ||
+                       (found.how != Settlement::How::nothing && (!steps || (judged_->live() && !runs_anyway)));
   step_ = steps ? found.step : 0;
   force_ = found.how == Settlement::How::forced_balance;
   QString words = "+ Noise twin",
           tip =
               "Trains run A once more beside the open runs, its first weights perturbed in the last place: this noise "
               "twin shows how large a gap chance alone causes (N)";
-  if (!judged_->live()) {
+  if (!is_newest_) {
+    words = "Newest step";
+    tip = "Moves the cursor to the newest step, and with it all verdicts (End)";
+  } else if (!judged_->live()) {
     words = "+ Log";
     tip =
         "Opens another log or recording beside these. A log with the settings of run A is its noise twin: it shows how "
         "large a gap chance alone causes";
-  } else if (is_alone) {
+  } else if (is_alone || asks_for_seeds_) {
     words = "Compare with...";
-    tip = "Trains a twin of run A with another value of a setting beside it (C)";
+    tip = is_alone ? "Trains a twin of run A with another value of a setting beside it (C)"
+                   : "Trains candidates in groups, such as a grid with seeds: the gaps of several seeds say whether a "
+                     "verdict is one of the format or of the seed (C)";
   } else if (steps) {
     words = QString("Train to step %1").arg(formatCount(found.step));
     tip = "Trains all open runs up to this step";

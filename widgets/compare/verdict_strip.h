@@ -58,6 +58,8 @@ class VerdictStrip : public QWidget {
   std::vector<Item> healthItems() const;
   void fillSettlement();
   QStringList otherTextForms(const Conclusion& c) const;
+  QStringList pastForms() const;
+  bool dependsOnTheSeed() const;
   QStringList undetectedForms() const;
   QStringList settlementForms(const Settlement& found) const;
   QString runsOf(const Settlement& found) const;
@@ -72,11 +74,13 @@ class VerdictStrip : public QWidget {
   int regression_run_ = 0;
   std::function<const Health*(int run)> health_;
   std::vector<Item> items_;
-  std::vector<int> forms_;   // of the names of the items that fit; of items_
-  QStringList instead_;      // why there is no verdict, from long to short
-  QString kept_settlement_;  // for which the names of the runs are shortened: that of different text
-  std::int64_t step_ = 0;    // step to which the button trains; 0: the button adds a twin
-  bool force_ = false;       // the button starts the runs with forced balance
+  std::vector<int> forms_;       // of the names of the items that fit; of items_
+  QStringList instead_;          // why there is no verdict, from long to short
+  QString kept_settlement_;      // for which the names of the runs are shortened: that of different text
+  std::int64_t step_ = 0;        // step to which the button trains; 0: the button adds a twin
+  bool force_ = false;           // the button starts the runs with forced balance
+  bool is_newest_ = true;        // false: the verdicts are those of an earlier step, where the cursor is
+  bool asks_for_seeds_ = false;  // the button asks for candidates with other seeds
   FittedLabel* settle_;
   QPushButton* button_;
   QToolButton* explain_;

@@ -54,7 +54,7 @@ Sign signOf(VerdictWord word) {
 }
 
 Sign signOf(const Conclusion& conclusion) {
-  return conclusion.may_change ? Sign::unsure : signOf(verdict_word(conclusion));
+  return conclusion.may_change || conclusion.held_from > 0 ? Sign::unsure : signOf(verdict_word(conclusion));
 }
 
 void paintChip(QPainter& painter, const QRect& place, const QString& letter, const QColor& color) {

@@ -38,7 +38,7 @@ struct VerdictRow {
 };
 
 Sign signOf(VerdictWord word);
-Sign signOf(const Conclusion& conclusion);  // unsure while the verdict may change
+Sign signOf(const Conclusion& conclusion);  // unsure while the verdict may change or has not held for long
 void paintChip(QPainter& painter, const QRect& place, const QString& letter, const QColor& color);
 
 class VerdictTable : public PlotFrame {

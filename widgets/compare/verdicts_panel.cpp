@@ -204,8 +204,7 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
     row.verdict = QString::fromStdString(verdict_name(c));
     for (const std::string& reason : verdict_reasons(c)) row.reasons << QString::fromStdString(reason);
     if (const std::string before = withdrawn_text(judged_->past(place), c); !before.empty())
-      row.reasons = {row.reasons.value(0) + QStringLiteral("; ") + QString::fromStdString(before),
-                     QString::fromStdString(before)};
+      row.reasons.prepend(row.reasons.value(0) + QStringLiteral("; ") + QString::fromStdString(before));
   }
   const int places = placesFor(judged_->matters());
   gap.text = std::isfinite(c.gap) ? signedFixed(c.gap, places) : dash();

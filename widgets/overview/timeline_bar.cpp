@@ -422,10 +422,11 @@ void TimelineTrack::mouseMoveEvent(QMouseEvent* event) {
 }
 
 void TimelineTrack::mouseReleaseEvent(QMouseEvent* event) {
-  const bool pressed = std::exchange(drag_, Drag::none) != Drag::none;
+  const Drag drag = std::exchange(drag_, Drag::none);
   emit dragEnded();
-  if (!pressed || (event->pos() - pressed_).manhattanLength() >= kHitDistance) return;
-  if (const auto found = findingsAt(pressed_); !found.empty()) showStart(*found.front());
+  if (drag == Drag::none || (event->pos() - pressed_).manhattanLength() >= kHitDistance) return;
+  if (const auto found = findingsAt(pressed_); !found.empty()) return showStart(*found.front());
+  if (drag == Drag::range) selection_->setStep(press_step_);  // a click that has moved nothing
 }
 
 void TimelineTrack::contextMenuEvent(QContextMenuEvent* event) {

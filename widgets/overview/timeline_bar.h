@@ -57,7 +57,7 @@ class TimelineTrack : public PlotFrame {
   void fill();
   Drag grabbedAt(QPoint position) const;
   QRect lane() const;  // the lane below the curve, with the visible range, its handles, and the findings
-  bool showsAll() const { return selection_->range() == all_; }
+  bool showsAll() const { return selection_->showsAll(); }
   std::vector<const Finding*> findingsAt(QPoint position) const;
   void showStart(const Finding& finding);
   void paintLane(QPainter& painter) const;

@@ -33,7 +33,8 @@ class ComparedRuns : public QObject {
  public:
   explicit ComparedRuns(QObject* parent = nullptr) : QObject(parent) {}
   void set(std::vector<ComparedRun> runs, const QString& about = {});
-  const QString& about() const { return about_; }  // expected results, if documented; plain text
+  // The documented verdicts of these runs with several seeds: "Expected after 300 steps: ..."; empty: none.
+  QString expected() const;
   const std::vector<ComparedRun>& runs() const { return runs_; }
   // All runs but run A, compared with the run at `baseline`; the place of the baseline holds run A. Noise twins are
   // compared with run A.

@@ -62,7 +62,8 @@ class Selection : public QObject {
   }
   StepRange range() const { return range_; }  // visible range of all time axes
   void setRange(StepRange range);             // zooms or pans
-  void fitRange();                            // shows all steps and follows new ones
+  bool showsAll() const { return range_is_all_; }
+  void fitRange();  // shows all steps and follows new ones
 
   // Layer, expert and tensor
   int layer() const { return layer_; }  // index among all layers; a MoE layer

@@ -155,6 +155,12 @@ void RunGaps::update() {
   for (const PairedTrack& run : runs_) conclusions_.push_back(conclude(run, twins_, judging_));
 }
 
+Conclusion RunGaps::newest(int place) const {
+  Judging judging = judging_;
+  judging.last_step = kNoLastStep;
+  return conclude(runs_[place - 1], twins_, judging);
+}
+
 const std::vector<PastVerdict>& RunGaps::past(int place) {
   traces_.resize(runs_.size());
   traces_[place - 1].update(runs_[place - 1], twins_, judging_);

@@ -82,6 +82,8 @@ class RunGaps {
   // Results of the run at `place`, counted from 1.
   const GapTrack& track(int place) const { return runs_[place - 1].track; }
   const Conclusion& conclusion(int place) const { return conclusions_[place - 1]; }
+  // The conclusion of the newest steps, whatever the last judged step.
+  Conclusion newest(int place) const;
   // Verdicts that the run had in the course of the training, judged when they are asked for.
   const std::vector<PastVerdict>& past(int place);
 

@@ -228,6 +228,11 @@ std::int64_t lacking_losses(const GapTrack& run, std::int64_t steps_taken) {
   return std::max<std::int64_t>(1, least_steps(interval) - steps_taken);
 }
 
+// True if the settings plan more steps than the run has taken: paused, recorded up to here, or in training.
+bool is_before_its_end(const History& run) {
+  return run.steps().last + 1 < run.settings_at_start()->value(&OptimizerConfig::total_steps).value_or(0);
+}
+
 bool holds(const HistoryPtr& run, bool RouterConfig::*setting) {
   return run->settings_at_start()->holds(setting);
 }
@@ -354,6 +359,7 @@ const char* loss_words(Metric loss) {
 Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twins, const Judging& of_all) {
   const GapTrack& run = paired.track;
   Judging judging = of_all;
+  judging.goes_on |= is_before_its_end(*run.a());
   Conclusion c;
   c.loss = run.metric();
   c.steps = run.steps();
@@ -378,8 +384,7 @@ Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twin
     judge(paired, twins, judging, c);
     const auto is_decided = [&] { return c.verdict >= Verdict::equal && c.verdict != Verdict::unclear; };
     if (is_decided()) hold(paired, twins, judging, c);
-    const bool goes_on = judging.goes_on && c.other_text_from < 0;
-    c.may_change = is_decided() && (goes_on || c.held_from > 0);
+    c.may_change = is_decided() && judging.goes_on && c.other_text_from < 0;
   } else {
     if (c.other_text_from >= 0) measure_few(run, judging, c);
     c.missing_steps = kMinSteps - run.count(c.steps);

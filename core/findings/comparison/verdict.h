@@ -145,7 +145,9 @@ PairedTrack paired_track(const HistoryPtr& a, const PairedRun& run, Metric loss)
 struct Judging {
   double matters = kRelevantGap;  // share of run A's loss
   int candidates = 1;             // number of runs beside run A and its noise twins
-  bool goes_on = false;           // more steps will come: a verdict must have held for kHeldShare of the steps
+  // More steps will come, so that a verdict must have held for kHeldShare of the steps. Also if the settings of run A
+  // plan more steps than it has taken.
+  bool goes_on = false;
   // Steps of run A after this one are left out: the verdict is that of the training at this step, which goes on.
   std::int64_t last_step = kNoLastStep;
   bool operator==(const Judging&) const = default;

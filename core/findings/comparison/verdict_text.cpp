@@ -30,8 +30,8 @@ std::string steps_text(StepRange range) {
 std::string against_what_matters(const Conclusion& c) {
   const std::string matters = "the " + two_digits(c.matters) + " that matter";
   if (c.verdict == Verdict::unclear) return ", more than chance, may be less or more than " + matters;
-  const std::string late = c.held_from > 0 ? ", only since step " + grouped(c.held_from) : "";
-  return (c.verdict == Verdict::equal ? ", less than " : ", more than ") + matters + late;
+  return (c.verdict == Verdict::equal ? ", less than " : ", more than ") + matters + late_text(c) +
+         (is_at_edge(c) ? ", at the edge of the band: another seed may give another verdict" : "");
 }
 
 // Returns "4.2 % of the tokens".

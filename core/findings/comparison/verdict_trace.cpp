@@ -14,6 +14,7 @@ void VerdictTrace::update(const PairedTrack& run, std::span<const PairedTrack> t
   if (!past_.empty()) past_.back().steps.last = std::min(past_.back().steps.last, steps.last);
   const auto word_at = [&](std::int64_t last_step) {
     judging.last_step = last_step;
+    judging.goes_on = true;  // also at the newest step, which a recording of more steps may go beyond
     return verdict_word(conclude(run, twins, judging));
   };
   std::int64_t look = steps.first + kMinSteps - 1;

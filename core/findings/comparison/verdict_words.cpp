@@ -22,14 +22,18 @@ std::string times_what_matters(double ratio) {
   return fmt::format("{:.{}f} times what matters", ratio, ratio < 1.95 ? 1 : 0);
 }
 
-// Returns ", only since step 264" for a verdict that has not held for long enough; else "".
-std::string late_text(const Conclusion& c) {
-  return c.held_from > 0 ? ", only since step " + grouped(c.held_from) : "";
+// Share of the gap that matters: an interval that ends this near to an edge of the band is at the edge.
+constexpr float kEdgeShare = 0.1f;
+
+// Says that the interval ends near an edge of the band, and since when a verdict holds that has not held for long
+// enough; else "".
+std::string caution_text(const Conclusion& c) {
+  return (is_at_edge(c) ? ", ends at the edge" : "") + late_text(c);
 }
 
 // Says on which side of the band the whole interval is, and how large the gap is.
 Reasons sizes(const Conclusion& c) {
-  const std::string size = times_what_matters(std::fabs(c.gap) / c.matters) + late_text(c);
+  const std::string size = times_what_matters(std::fabs(c.gap) / c.matters) + caution_text(c);
   return {(c.verdict == Verdict::worse ? "above the band, " : "below the band, ") + size, size};
 }
 
@@ -97,6 +101,16 @@ Settlement with_more_steps(std::span<const Conclusion> candidates) {
 }
 
 }  // namespace
+
+std::string late_text(const Conclusion& c) {
+  return c.held_from > 0 ? ", only since step " + grouped(c.held_from) : "";
+}
+
+bool is_at_edge(const Conclusion& c) {
+  if (c.verdict != Verdict::worse && c.verdict != Verdict::better && c.verdict != Verdict::equal) return false;
+  const float near_end = std::fabs(c.gap) + (c.verdict == Verdict::equal ? c.half_width : -c.half_width);
+  return std::fabs(near_end - c.matters) < kEdgeShare * c.matters;
+}
 
 std::string held_text(const Conclusion& c) {
   std::string word = "good enough";
@@ -173,7 +187,7 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
       if (c.missing_steps == 0) return {"the noise twin hardly differs from A", "noise not known"};
       return {"in about " + missing_steps + ", when the noise twin differs from A", "in about " + missing_steps};
     case Verdict::equal:
-      return {"inside the band" + late_text(c), "less than what matters" + late_text(c)};
+      return {"inside the band" + caution_text(c), "less than what matters" + caution_text(c)};
     case Verdict::unclear: {
       if (c.held_back != Verdict::unclear)
         return {held_text(c) + ", verdict in " + missing_steps + " if this holds",
@@ -201,6 +215,8 @@ Settlement what_settles(std::span<const Conclusion> candidates, bool room, bool 
     later.how = Settlement::How::more_steps;
     later.settled.push_back(i);
     later.missing_steps = std::max(later.missing_steps, c.missing_steps);
+    later.if_it_holds |= c.held_from > 0;
+    later.confirms |= c.held_from > 0 && c.verdict != Verdict::unclear;
     later.step = std::max(later.step, c.steps.last + 1 + c.missing_steps);
   }
   if (later.how != Settlement::How::nothing) return later;

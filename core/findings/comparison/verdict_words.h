@@ -34,6 +34,12 @@ std::vector<std::string> verdict_reasons(const Conclusion& c);
 // "from step 700 on the runs read different text: their losses cannot be compared"; empty: they do not.
 std::string other_text(const Conclusion& c);
 
+// ", only since step 264" for a verdict at the end of the runs that has not held for long enough; else "".
+std::string late_text(const Conclusion& c);
+
+// True if the interval of a verdict ends so near to an edge of the band that another seed may give another verdict.
+bool is_at_edge(const Conclusion& c);
+
 // Says how long a verdict has held that has not held long enough: "worse since step 162".
 std::string held_text(const Conclusion& c);
 
@@ -52,6 +58,8 @@ struct Settlement {
   float half_width = kNoValue;       // another_twin: half of that interval
   std::int64_t step = 0;             // more_steps
   std::int64_t missing_steps = 0;    // more_steps: steps until the first verdict; 0: `step` is an estimate
+  bool if_it_holds = false;          // more_steps: a verdict is not given if the interval leaves its side before
+  bool confirms = false;             // more_steps: a verdict at the end of the runs will then have held for long enough
 };
 // `room`: true if a run can be added. `can_force`: true if the runs can start again with forced balance. Assumes that
 // the interval shrinks with the root of the number of steps; does not suggest more than four times as many steps.

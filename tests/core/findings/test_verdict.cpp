@@ -507,6 +507,8 @@ TEST(Verdict, IsGivenOnceItHasHeldWhileTheRunsGoOn) {
   const std::string late = ", only since step " + std::to_string(steps - 1);
   EXPECT_TRUE(verdict_reasons(judged(steps, false)).front().ends_with(late)) << "at the end of the runs";
   EXPECT_EQ(judged(steps + missing_steps - 10, true).verdict, Verdict::unclear);
+  EXPECT_EQ(judged(steps + missing_steps, true).verdict, Verdict::worse) << "at the step that was promised";
+  EXPECT_EQ(verdict_name(judged(steps, false)), "Worse") << "at the end of the runs";
   const Conclusion so_far = judged(steps + missing_steps + 10, true), last = judged(steps + missing_steps + 10, false);
   EXPECT_EQ(so_far.verdict, Verdict::worse);
   EXPECT_EQ(verdict_name(so_far), "So far: worse");

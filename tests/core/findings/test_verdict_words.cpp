@@ -75,6 +75,21 @@ TEST(VerdictWords, AReasonSaysHowMuchInWhatMatters) {
   EXPECT_EQ(reason(judged(Verdict::unclear, 0.0023f, 0.0031f)), "gaps below 0.0031 may be chance");
 }
 
+// An interval that ends within a tenth of the gap that matters from an edge of the band.
+TEST(VerdictWords, AVerdictAtTheEdgeOfTheBandSaysSo) {
+  EXPECT_EQ(reason(judged(Verdict::worse, 0.0040f, 0.0020f)), "above the band, 2 times what matters, ends at the edge");
+  EXPECT_EQ(reason(judged(Verdict::equal, 0.0004f, 0.0014f)), "inside the band, ends at the edge");
+  EXPECT_FALSE(is_at_edge(judged(Verdict::worse, 0.0042f, 0.0020f)));
+  EXPECT_FALSE(is_at_edge(judged(Verdict::unclear, 0.0038f, 0.0020f)));
+  EXPECT_NE(verdict_sentence([] {
+              Conclusion c = judged(Verdict::better, -0.0040f, 0.0020f);
+              c.name = "B";
+              return c;
+            }())
+                .find("at the edge of the band: another seed may give another verdict"),
+            std::string::npos);
+}
+
 TEST(VerdictWords, AnotherTwinSettlesWhatItsIntervalWouldDecide) {
   std::vector<Conclusion> runs = {judged(Verdict::equal, 0.0004f, 0.0012f), judged(Verdict::unclear, 0.0023f, 0.0031f),
                                   judged(Verdict::worse, 0.0172f, 0.0042f)};
