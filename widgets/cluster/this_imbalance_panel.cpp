@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "core/cluster/ranks/routing_patterns.h"
-#include "core/numerics/threads.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/selection/compared_runs.h"
@@ -207,13 +206,13 @@ ThisImbalancePanel::Costs ThisImbalancePanel::compute(const Question& question, 
   costs.even = live_costs(config, Hypothesis::h2, {}, plain_cases);
   for (const Asked& run : question.runs) {
     const bool is_selected = costs.runs.empty();
-    std::vector<std::vector<LiveCost>> of_layers(run.loads.load_L.size());
-    if (stopped.stop_requested()) return costs;
-    // What is impossible with one load is so with an even load, so that this does not throw.
-    parallel_for(to_int(of_layers.size()), [&](int layer) {
-      of_layers[layer] = live_costs(config, Hypothesis::h2, load_in_order(run.loads.load_L[layer], n_experts),
-                                    is_selected ? cases : plain_cases);
-    });
+    std::vector<std::vector<LiveCost>> of_layers;
+    // One layer after the other, because OpenMP's threads are those of the training.
+    for (const auto& load : run.loads.load_L) {
+      if (stopped.stop_requested()) return costs;
+      of_layers.push_back(
+          live_costs(config, Hypothesis::h2, load_in_order(load, n_experts), is_selected ? cases : plain_cases));
+    }
     std::vector<Speedup>& speedups = costs.against_even.emplace_back();
     for (std::size_t degree = 0; degree < plain_cases.size(); ++degree) {
       LayeredStep step{config, {}};

@@ -55,6 +55,11 @@ inline constexpr std::array<QRgb, 10> kViridis = {0xff440154, 0xff482878, 0xff3e
 inline constexpr std::array<QRgb, 10> kCividis = {0xff00224e, 0xff123570, 0xff3b496c, 0xff575d6d, 0xff707173,
                                                   0xff8a8678, 0xffa59c74, 0xffc3b369, 0xffe1cc55, 0xfffee838};
 
+// Colours of experts beside Colors::experts, chosen one after the other, each as far as possible from those before
+// it in OKLab, also as a reader with deuteranopia sees them.
+inline constexpr std::array<QRgb, 9> kFurtherExperts = {0xff781d2b, 0xfff0d2ed, 0xff0705ca, 0xff403b79, 0xffb656fc,
+                                                        0xff6f6208, 0xff1fdb98, 0xff074ffd, 0xffaa0d6e};
+
 // Returns the font of the window: Open Sans, whose digits have equal widths; else the desktop's font, else DejaVu Sans.
 QFont bodyFont();
 // Returns a font of this size relative to `body`, which the projector view enlarges.

@@ -31,16 +31,13 @@ QRgb shade(double position, int step, bool dark) {
 }  // namespace
 
 ExpertColors ExpertColors::byId(int n_experts, bool dark) {
-  // The anchors, in steps of three on their cycle, then nine colours that were chosen one after the other, each as far
-  // as possible from those before it in OKLab, also as a reader with deuteranopia sees them.
+  // The anchors, in steps of three on their cycle, then the further colours.
   const auto& anchors = moescope::colors(dark).experts;
-  constexpr std::array<QRgb, 9> kFurther = {0xff781d2b, 0xfff0d2ed, 0xff0705ca, 0xff403b79, 0xffb656fc,
-                                            0xff6f6208, 0xff1fdb98, 0xff074ffd, 0xffaa0d6e};
   ExpertColors colors;
   for (std::size_t e = 0; e < static_cast<std::size_t>(n_experts); ++e) {
-    const std::size_t place = e % (anchors.size() + kFurther.size());
+    const std::size_t place = e % (anchors.size() + kFurtherExperts.size());
     const bool is_anchor = place < anchors.size();
-    colors.colors_.push_back(is_anchor ? anchors[place * 3 % anchors.size()] : kFurther[place - anchors.size()]);
+    colors.colors_.push_back(is_anchor ? anchors[place * 3 % anchors.size()] : kFurtherExperts[place - anchors.size()]);
   }
   return colors;
 }
