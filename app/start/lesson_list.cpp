@@ -223,19 +223,17 @@ void LessonList::addRow(QBoxLayout* column, const Lesson& lesson, int number) {
 void LessonList::addProblemSets(QBoxLayout* column) {
   auto* card = new LessonCard("Problem sets", column);
   card->inside()->addWidget(
-      wrappedText("Answer the saved questions in their TOML file, with runs of moescope-cli. The hand-in file adds the "
-                  "hashes of their losses.",
-                  Type::secondary, false));
+      wrappedText("Write the answers into the saved file. Its commands train the runs.", Type::secondary, false));
   for (const std::string& name : assignment_names()) {
     const Lesson set = find_assignment(name, 1).assignment.lesson;
     const std::string runs = counted(std::ssize(set.runs), "run", "runs");
-    auto* form = new QPushButton("Save the questions...");
+    auto* form = new QPushButton("Questions...");
     form->setObjectName("problem_set_form");
     form->setAccessibleName("Save the questions of " + printedText(set.title));
     form->setToolTip("The questions of the set, the seed of a student, and the commands that train the runs");
     connect(form, &QPushButton::clicked, this, [this, name] { emit formRequested(QString::fromStdString(name)); });
     card->inside()->addWidget(wrappedText(printedText(set.title), Type::body, true));
-    auto* hand_in = new QPushButton("Make the hand-in file...");
+    auto* hand_in = new QPushButton("Hand-in file...");
     hand_in->setObjectName("problem_set_hand_in");
     hand_in->setAccessibleName("Make the hand-in file of " + printedText(set.title));
     hand_in->setToolTip("Trains the runs of a filled form and adds the hashes of their losses");

@@ -263,7 +263,7 @@ class PaletteTest : public QObject {
         {"write placement file", "Panel: Expert placement", "Command line"},
         {"import megatron log", "Open...", "Logs of other programs"},
         {"load my own log", "Open...", "Logs of other programs"},
-        {"export csv", "Copy the panel", "Command line"},
+        {"export csv", "Export: Table of the panel", "Command line"},
         {"change seed", "Seed", "Comparing runs"},
         {"start training", "Start a preset", "First hour"},
         {"stop training", "Schedule length", "The window"},

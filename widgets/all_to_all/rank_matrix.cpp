@@ -71,7 +71,7 @@ int RankMatrix::nodes() const {
 int RankMatrix::leftMargin() const {
   const int ranks = fontMetrics().horizontalAdvance(QString::number(std::max(0, rows() - 1)));
   const int node = nodes() > 1 ? fontMetrics().horizontalAdvance("node 00") + kSpace8 : 0;
-  return std::max(node + ranks, fontMetrics().horizontalAdvance("\u00d7 the mean")) + kSpace8 + kSpace4;
+  return std::max(node + ranks, fontMetrics().horizontalAdvance("\u00d7 the mean")) + kSpace8;
 }
 
 int RankMatrix::bottomMargin() const {
