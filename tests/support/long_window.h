@@ -3,6 +3,7 @@
 
 #include <QApplication>
 #include <QElapsedTimer>
+#include <algorithm>
 
 #include "app/window/main_window.h"
 #include "app/workspaces/workspace.h"
@@ -55,10 +56,17 @@ class LongWindow {
     settle();
     window_.selection()->setFollowing(true);
   }
-  // Handles events for 300 ms, in which the workers of the panels and of the findings finish.
+  // Handles events for 300 ms, in which the workers of the findings finish, and until no shown panel computes, because
+  // a busy machine takes longer; at most for 10 s.
   void settle() {
+    const auto is_computing = [this] {
+      const QList<Panel*> panels = window_.workspaces()->current()->panels();
+      return std::ranges::any_of(
+          panels, [](const Panel* panel) { return panel->isVisible() && panel->property("busy").toBool(); });
+    };
     QElapsedTimer waited;
-    for (waited.start(); waited.elapsed() < 300;) QApplication::processEvents(QEventLoop::AllEvents, 50);
+    for (waited.start(); waited.elapsed() < 300 || (is_computing() && waited.elapsed() < 10'000);)
+      QApplication::processEvents(QEventLoop::AllEvents, 50);
     // Deletes finished animations, as the event loop of a program does.
     QApplication::sendPostedEvents(nullptr, QEvent::DeferredDelete);
   }
