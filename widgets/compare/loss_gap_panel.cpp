@@ -158,12 +158,13 @@ void GapPlot::paintData(QPainter& painter) {
   for (const GapSeries& curve : series_) paintCurve(painter, curve);
   for (const GapSeries& curve : series_) paintVerdicts(painter, curve);
   const StepRange judged{std::max(ground_.judged.first, range().first), std::min(ground_.judged.last, range().last)};
+  const bool has_interval =
+      std::ranges::any_of(series_, [](const GapSeries& run) { return std::isfinite(run.half_width); });
   if (!judged.empty())
-    paintNote(
-        painter, judged,
-        {QString("compared: %1 (dotted: mean gap, shaded: its 95 % interval)")
-             .arg(selection_->rangeText(ground_.judged)),
-         QString("compared (dotted: mean gap, shaded: 95 %)"), QString("mean gap, shaded: 95 %"), QString("compared")});
+    paintNote(painter, judged,
+              {QString("compared: %1 (dotted: mean gap%2)")
+                   .arg(selection_->rangeText(ground_.judged), has_interval ? ", shaded: its 95 % interval" : ""),
+               QString("dotted: mean gap") + (has_interval ? ", shaded: 95 %" : ""), QString("compared")});
   const StepRange other{std::max(ground_.other_text_from, range().first), range().last};
   if (ground_.other_text_from < 0 || other.empty()) return;
   painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));

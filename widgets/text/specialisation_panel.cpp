@@ -103,7 +103,7 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
   figure_ = makeChoice(
       {"use by domain", "use by byte", "loss without it", "pruned models"}, "Figure",
       "Use: share of the slots of a domain, or of a kind of byte, that go to an expert, divided by the expert's share "
-      "of all slots (lift). Measured on request: change of the loss without one expert, by domain, and without several "
+      "of all slots. Measured on request: change of the loss without one expert, by domain, and without several "
       "experts "
       "of every layer");
   connect(figure_, &QComboBox::currentIndexChanged, this, &SpecialisationPanel::showFigure);
