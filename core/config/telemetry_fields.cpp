@@ -50,12 +50,13 @@ std::vector<ConfigField> telemetry_fields() {
   t.add(live(field<&TelemetryConfig::specialisation_every>(
       "specialisation_every", "Specialisation every", "steps", {0, 10000},
       "Steps between tables of expert choices: domain by expert, expert by expert, byte by expert. A table counts "
-      "every batch since the previous one, so that less frequent tables have less noise. 0: never.")));
+      "every batch since the previous one, so that less frequent tables have less noise. The last step of the schedule "
+      "has a table, too. 0: never.")));
   t.add(live(field<&TelemetryConfig::texts_every>(
       "texts_every", "Probe routing every", "steps", {0, 10000},
       "Steps between routings of the probe text, token by token and layer by layer, with the weights of that step. A "
       "passage of the last batch is added, from each domain in turn. An edited probe text is routed at the next step. "
-      "No effect on the training. 0: never.")));
+      "The last step of the schedule is due, too. No effect on the training. 0: never.")));
   t.add(live(field<&TelemetryConfig::probe>(
       "probe", "Probe text",
       "Text whose routing is shown in the workspace Text and compared from step to step; at most 1024 bytes. \\n is a "
@@ -64,7 +65,7 @@ std::vector<ConfigField> telemetry_fields() {
   t.add(live(field<&TelemetryConfig::sample_every>(
       "sample_every", "Sample every", "steps", {0, 10000},
       "Steps between samples: texts in which the model continues the beginning of the probe text. A sample takes up to "
-      "one forward pass per token. 0: never.")));
+      "one forward pass per token. The last step of the schedule has one, too. 0: never.")));
   t.add(live(field<&TelemetryConfig::sample_length>(
       "sample_length", "Sample length", "tokens", {1, 1024},
       "Number of tokens of a sample. Prompt and sample together are at most data.seq long.")));

@@ -200,8 +200,9 @@ TokenFrame RoutedTexts::sample(const Learner<float>& learner, const Tokenizer* t
   return passage.take();
 }
 
-bool RoutedTexts::due(const TelemetryConfig& config, std::int64_t step) {
-  return is_due(step, config.texts_every) || is_due(step, config.sample_every);
+bool RoutedTexts::due(const RunConfig& config, std::int64_t step) {
+  return is_due_or_last(step, config.telemetry.texts_every, config) ||
+         is_due_or_last(step, config.telemetry.sample_every, config);
 }
 
 std::vector<TokenFrame> RoutedTexts::collect(const Learner<float>& learner, const Batch& batch, std::int64_t step) {
@@ -211,12 +212,13 @@ std::vector<TokenFrame> RoutedTexts::collect(const Learner<float>& learner, cons
   const std::string text = unescape_bytes(config.probe).value_or("");
   const bool edited = last_probe_ && config.probe != *last_probe_;
   const Ids ids = ids_of(batch.tokenizer, text);
-  if (!ids.empty() && config.texts_every > 0 && (edited || is_due(step, config.texts_every)))
+  const bool texts_due = is_due_or_last(step, config.texts_every, learner.config);
+  if (!ids.empty() && config.texts_every > 0 && (edited || texts_due))
     texts.push_back(probe(learner, batch.tokenizer, ids));
   const bool bolder = last_probe_ && config.sample_temperature != last_temperature_;
-  if (config.sample_every > 0 && (edited || bolder || is_due(step, config.sample_every)))
+  if (config.sample_every > 0 && (edited || bolder || is_due_or_last(step, config.sample_every, learner.config)))
     texts.push_back(sample(learner, batch.tokenizer, text, step));
-  if (is_due(step, config.texts_every))
+  if (texts_due)
     texts.push_back(
         batch_passage(learner, batch, sequence_in_turn(batch, learner.model().part(), step / config.texts_every)));
   last_probe_ = config.probe;

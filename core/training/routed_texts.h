@@ -18,10 +18,16 @@
 
 namespace moescope {
 
+// True if `step` is a multiple of an interval setting, or the last step of the schedule: a finished run has texts and
+// tables of its end. Always false if the interval is 0.
+inline bool is_due_or_last(std::int64_t step, int interval, const RunConfig& config) {
+  return interval > 0 && (step % interval == 0 || step + 1 == config.optimizer.total_steps);
+}
+
 class RoutedTexts {
  public:
   // True if the settings ask for a text after `step`.
-  static bool due(const TelemetryConfig& config, std::int64_t step);
+  static bool due(const RunConfig& config, std::int64_t step);
   // Returns the texts that are due after `step`. The learner's last forward pass must have been that of `step` on
   // `batch`, and the update must be done. With ranks, call it on one of them, after all have called
   // Learner::gather_experts(). After a change of the probe or the temperature, texts are due immediately.

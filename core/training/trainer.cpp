@@ -189,7 +189,7 @@ TelemetryFrame Trainer::take_step(const Batch& batch, OperandTap* tap) {
   } else if (config.telemetry.gradient_every == 0) {
     s.gradient_reference.reset();
   }
-  const bool with_experts = is_due(frame.step, config.telemetry.specialisation_every);
+  const bool with_experts = is_due_or_last(frame.step, config.telemetry.specialisation_every, config);
   const ExpertSteps expert_steps(s.learner, with_experts);
   const StepResult result = s.learner.update(losses, s.clock);
   s.clock.enter(Phase::telemetry);
@@ -231,7 +231,7 @@ TelemetryFrame Trainer::take_step(const Batch& batch, OperandTap* tap) {
   if (with_quants && any_rounded) frame.quants = quant_frames(config, model);
   s.specialisation.add(batch, s.learner);
   // The statistics of experts and the texts use the experts of all ranks.
-  if (with_experts || s.texts.due(config.telemetry, frame.step)) s.learner.gather_experts();
+  if (with_experts || s.texts.due(config, frame.step)) s.learner.gather_experts();
   if (with_experts) {
     frame.specialisation = s.specialisation.take(ranks);
     add_biases_for_shares(s.learner, frame.specialisation);

@@ -87,6 +87,16 @@ TEST_F(RoutedTextsTest, TextsAreCompleteAtTheirCadence) {
   }
 }
 
+TEST_F(RoutedTextsTest, TheLastStepOfTheScheduleHasTextsAndTables) {
+  config_.optimizer.total_steps = 6;
+  Trainer trainer(config_);
+  TelemetryFrame frame;
+  while (trainer.steps_taken() < 6) frame = step(trainer);  // 5 is a multiple of neither interval
+  for (const TextKind kind : {TextKind::probe, TextKind::batch, TextKind::sample})
+    EXPECT_NE(text_of(frame, kind), nullptr);
+  EXPECT_EQ(frame.specialisation.size(), 2u);
+}
+
 // The probe is longer than a sequence: each piece is read without the earlier ones, and its first byte has no loss.
 TEST_F(RoutedTextsTest, ProbeIsReadInPiecesOfTheSequenceLength) {
   Trainer trainer(config_);
