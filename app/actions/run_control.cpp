@@ -4,8 +4,8 @@
 #include <QMenu>
 #include <utility>
 
-#include "app/bars/notice_bar.h"
 #include "app/bars/pace_popover.h"
+#include "app/bars/status_line.h"
 #include "app/bars/window_bar.h"
 #include "app/session/replay.h"
 #include "app/session/run_session.h"
@@ -18,8 +18,9 @@
 
 namespace moescope {
 
-RunControl::RunControl(const Context& context, Replay* replay, WindowBar* bar, NoticeBar* notice)
-    : Actions(context), replay_(replay), bar_(bar), notice_(notice) {
+RunControl::RunControl(const Context& context, Replay* replay, WindowBar* bar, StatusLine* status)
+    : Actions(context), replay_(replay), bar_(bar), status_(status) {
+  connect(status_, &StatusLine::offerClicked, this, [this] { offered_step_ > 0 ? runUntil(offered_step_) : goOn(); });
   connect(bar_, &WindowBar::runRequested, this, [this](bool run) {
     run ? goOn() : pause();
     if (LiveRuns* live = session_->live()) bar_->showStatus(live->status());  // does not wait for the next tick
@@ -64,7 +65,7 @@ void RunControl::onOpened() {
   pause_at_bytes_ = kPauseAfterBytes;
   end_of_run_.reset();
   was_running_ = false;
-  sayThatItHasEnded(false);
+  offerToGoOn(false);
   bar_->showUntil(until_);
   LiveRuns* live = session_->live();
   if (!live) return;
@@ -149,26 +150,20 @@ void RunControl::showStatus(const LiveStatus& status) {
   const bool has_stopped = was_running_ && !status.running && status.error.empty();
   was_running_ = status.running;
   if (status.running) {
-    sayThatItHasEnded(false);
+    offerToGoOn(false);
     pauseBeforeTheDiskIsFull();
   } else if (has_stopped && ends_with_schedule_ && status.step == session_->config().optimizer.total_steps) {
-    sayThatItHasEnded(true);
+    offerToGoOn(true);
   }
 }
 
-void RunControl::sayThatItHasEnded(bool ended) {
-  const qint64 next_step = ended ? next_step_() : 0;
-  NoticeBar::Offer next{"Go on", [this] { goOn(); }};
-  if (next_step > 0)
-    next = {QString("Train to step %1").arg(groupedText(next_step)), [this, next_step] { runUntil(next_step); }};
-  if (ended)
-    notice_->offer(
-        QString("Training has taken all %1 steps of its schedule. Further steps have the last learning rate.")
-            .arg(groupedText(session_->config().optimizer.total_steps)),
-        {next});
-  else if (says_end_)
-    notice_->showNotice({});
-  says_end_ = ended;
+void RunControl::offerToGoOn(bool ended) {
+  if (!ended) return status_->offer({});
+  offered_step_ = next_step_();
+  status_->offer(
+      offered_step_ > 0 ? QString("Train to step %1").arg(groupedText(offered_step_)) : QString("Go on"),
+      QString("All %1 steps of the schedule are done; further steps keep the last learning rate of the schedule")
+          .arg(groupedText(session_->config().optimizer.total_steps)));
 }
 
 void RunControl::pauseBeforeTheDiskIsFull() {

@@ -15,15 +15,15 @@ class QMenu;
 
 namespace moescope {
 
-class NoticeBar;
 class Replay;
+class StatusLine;
 class WindowBar;
 
 class RunControl : public Actions {
   Q_OBJECT
 
  public:
-  RunControl(const Context& context, Replay* replay, WindowBar* bar, NoticeBar* notice);
+  RunControl(const Context& context, Replay* replay, WindowBar* bar, StatusLine* status);
 
   enum class Start { running, paused };
   void start(const RunConfig& config, Start start = Start::running) { startAll({config}, start); }
@@ -54,7 +54,7 @@ class RunControl : public Actions {
 
  private:
   void onOpened();
-  void sayThatItHasEnded(bool ended);
+  void offerToGoOn(bool ended);
   void pause();
   void stepOnce();
   void startPreset(const QString& name) { startAll(load_preset(name.toStdString())); }
@@ -64,12 +64,13 @@ class RunControl : public Actions {
 
   Replay* replay_;
   WindowBar* bar_;
-  NoticeBar* notice_;
+  StatusLine* status_;
   std::function<qint64()> next_step_ = [] { return 0; };
   double speed_limit_ = 0;
   std::optional<qint64> until_, end_of_run_;
   bool ends_with_schedule_ = true;  // false: a lesson
-  bool was_running_ = false, says_end_ = false;
+  bool was_running_ = false;
+  qint64 offered_step_ = 0;  // to which the offered training goes; 0: no end
   qint64 pause_at_bytes_ = 0;
   bool recorded_ = true, run_when_open_ = true;
 };

@@ -84,7 +84,9 @@ class StatusItem : public QToolButton {
       left_x += kDot + kDotGap;
     }
     painter.setFont(font());
-    painter.setPen(QColor(focusPolicy() != Qt::NoFocus && underMouse() ? c.ink : c.ink2));
+    QRgb Colors::*ink = property("offers").toBool() ? &Colors::accent : &Colors::ink2;
+    if (focusPolicy() != Qt::NoFocus && underMouse()) ink = &Colors::ink;
+    painter.setPen(QColor(c.*ink));
     painter.drawText(rect().adjusted(left_x, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter, text());
   }
 
@@ -103,10 +105,14 @@ StatusLine::StatusLine(QWidget* parent) : QStatusBar(parent), items_(new QWidget
   items_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
   auto* row = plainRow(items_, kBetweenItems);
   row->setContentsMargins(kSpace8, 0, kSpace8, 0);
-  for (StatusItem** item : {&state_, &speed_, &tokens_, &steps_, &recording_, &findings_, &account_})
+  for (StatusItem** item : {&state_, &offer_, &speed_, &tokens_, &steps_, &recording_, &findings_, &account_})
     row->addWidget(*item = new StatusItem(items_));
   row->addStretch(1);
   state_->setObjectName("status_state");
+  offer_->setObjectName("status_offer");
+  offer_->setFocusPolicy(Qt::TabFocus);
+  offer_->setProperty("offers", true);
+  connect(offer_, &QToolButton::clicked, this, &StatusLine::offerClicked);
   speed_->setToolTip("Steps per second (measured)");
   tokens_->setToolTip("Tokens per second of all runs together (measured)");
   findings_->setObjectName("findings_badge");
@@ -145,7 +151,7 @@ bool StatusLine::event(QEvent* event) {
 // Shortens the items until all fit: the recording first, the state of the run last. Chooses the forms before it shows
 // any of them, because showing an item may resize the line.
 void StatusLine::fit() {
-  const std::array order{recording_, steps_, tokens_, speed_, account_, findings_, state_};
+  const std::array order{recording_, steps_, tokens_, speed_, account_, findings_, offer_, state_};
   std::array<int, order.size()> forms{};
   int needed = 2 * kSpace8 - kBetweenItems;
   for (const StatusItem* item : order) needed += item->room(0);
@@ -178,6 +184,12 @@ void StatusLine::showState(const QString& text, Dot dot) {
   state_->setForms({text}, dot == Dot::good ? &Colors::good : &Colors::ink2);
   state_->setToolTip({});
   for (StatusItem* item : {speed_, tokens_}) item->setForms({});
+  fit();
+}
+
+void StatusLine::offer(const QString& text, const QString& tip) {
+  offer_->setForms(text.isEmpty() ? QStringList() : QStringList{text});
+  offer_->setToolTip(tip);
   fit();
 }
 

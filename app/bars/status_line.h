@@ -20,6 +20,8 @@ class StatusLine : public QStatusBar {
   enum class Dot { quiet, good };
   void showTraining(const LiveStatus& status, int runs, bool is_finished);
   void showState(const QString& text, Dot dot = Dot::quiet);  // shows the state of an opened run
+  // Shows a button beside the state, which says how a run can go on; an empty text hides it.
+  void offer(const QString& text, const QString& tip = {});
   // `path`: path of the recording or log; empty if there is none.
   void showRecording(const QString& path, bool training, const History& history);
   void showFindings(int severe, int warnings, bool ready, const QString& by_run = {});
@@ -29,6 +31,7 @@ class StatusLine : public QStatusBar {
  signals:
   void findingsClicked();
   void accountClicked();
+  void offerClicked();
 
  protected:
   void resizeEvent(QResizeEvent* event) override;
@@ -38,7 +41,7 @@ class StatusLine : public QStatusBar {
   void fit();
 
   QWidget* items_;
-  StatusItem *state_, *speed_, *tokens_, *steps_, *recording_;
+  StatusItem *state_, *offer_, *speed_, *tokens_, *steps_, *recording_;
   StatusItem *findings_, *account_;
 };
 

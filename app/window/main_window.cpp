@@ -177,7 +177,7 @@ void MainWindow::buildDocks() {
 void MainWindow::buildActions() {
   const Actions::Context context{&session_, &selection_, workspaces_, messages_};
   settings_ = new LiveSettings(context, &undo_, form_, bar_->live(), actions_dock_);
-  control_ = new RunControl(context, &replay_, bar_, notice_);
+  control_ = new RunControl(context, &replay_, bar_, status_);
   files_ = new FileActions(context, control_, form_);
   source_status_ = new SourceStatus(context, status_, notice_);
   accounts_ = new AccountActions(context, status_);

@@ -85,16 +85,15 @@ void Workspace::addFoldLine() {
   missing_line_->setRole(QPalette::PlaceholderText);
   read_ = new LinkLabel("<a href=\"#\">What was read</a>");
   read_->setAccessibleName("What was read from the log");
-  auto* link = new LinkLabel("<a href=\"#\">Show</a>");
-  link->setAccessibleName("Show the hidden panels");
-  link->setToolTip("Show the hidden panels; View > Panels shows single ones");
+  fold_link_ = new LinkLabel;
+  fold_link_->setToolTip("Show or hide the panels without data; View > Panels shows single ones");
   auto* line = new QHBoxLayout(fold_line);
   line->setContentsMargins(kSpace12, 0, kSpace12, 0);
   line->addWidget(missing_line_, 1);
   line->addWidget(read_);
-  line->addWidget(link);
+  line->addWidget(fold_link_);
   connect(read_, &QLabel::linkActivated, this, &Workspace::accountWanted);
-  connect(link, &QLabel::linkActivated, this, &Workspace::unfold);
+  connect(fold_link_, &QLabel::linkActivated, this, &Workspace::toggleFolded);
   followFont(fold_line, [=] { fold_line->setFixedHeight(kSpace8 + withType(kFieldHeight, fold_line->fontMetrics())); });
   fold_bar_ = new QToolBar("Hidden panels", this);
   fold_bar_->setObjectName("fold_bar");
@@ -292,7 +291,9 @@ void Workspace::fold() {
   QString reason = "No run is open";
   if (folded_for_) reason = QString("Not in this %1: %2").arg(QString(is_log ? "log" : "run"), missing_data.join(", "));
   missing_line_->setTexts({QString("%1. %2").arg(reason, hidden), hidden});
-  missing_line_->setToolTip("Hidden: " + names.join(", "));
+  missing_line_->setToolTip(names.join(", "));
+  fold_link_->setText("<a href=\"#\">Show</a>");
+  fold_link_->setAccessibleName("Show the hidden panels");
   fold_bar_->setVisible(hasAnswer() || !folded_for_);  // else the verdict above the panels says the same
   room_used_ = !projected_ && useRoomOfFolded();
   applySizes();
@@ -307,6 +308,17 @@ void Workspace::unfold() {
   if (std::exchange(room_used_, false)) giveRoomBack();
   for (QDockWidget* dock : std::exchange(folded_, {})) dock->show();
   applySizes();
+}
+
+// Shows the panels without data, or hides them again.
+void Workspace::toggleFolded() {
+  if (folded_.isEmpty()) return foldAnew();
+  const QString without_data = missing_line_->text().replace(" hidden", " without data");
+  unfold();
+  missing_line_->setTexts({without_data});
+  fold_link_->setText("<a href=\"#\">Hide</a>");
+  fold_link_->setAccessibleName("Hide the panels without data");
+  fold_bar_->show();
 }
 
 // Applies the sizes when first shown, after the layout has placed the docks.

@@ -115,6 +115,7 @@ class Workspace : public QMainWindow {
   void foldEmpty();  // folds empty panels if other runs are shown or the number of steps has doubled
   void fold();
   void unfold();
+  void toggleFolded();
   QList<QDockWidget*> emptyDocks(QStringList* missing_data);
   void learnShares();
   QList<QSize> sizesOfDocks() const;
@@ -153,6 +154,7 @@ class Workspace : public QMainWindow {
   QWidget* verdict_;        // holds the widgets above the panels
   QVBoxLayout* over_panels_;
   FittedLabel* missing_line_;
+  QLabel* fold_link_;
   QLabel* read_;        // link to what was read from the log
   QToolBar* fold_bar_;  // the line that names the missing data, with a link that shows the folded panels
   bool shown_ = false;  // whether the workspace was shown before
