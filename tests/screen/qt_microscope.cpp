@@ -130,13 +130,9 @@ void MicroscopeTest::formatAndRoundingTakeEffectAtOnce() {
 
 void MicroscopeTest::theKeyNamesTheBitsOfTheFormat() {
   BlockMicroscopePanel microscope(&selection_);
-  const auto key = [&] {
-    for (const QLabel* label : microscope.findChildren<QLabel*>())
-      if (label->text().startsWith(QStringLiteral("Bits of a code"))) return label->text();
-    return QString();
-  };
   const auto names = [&](BitField field) {
-    return key().contains(bitColor(field, isDark(microscope.palette())).name());
+    const QColor color = bitColor(field, isDark(microscope.palette()));
+    return std::ranges::count(microscope.bitsLegend().swatches, color, &LegendScale::Swatch::color) == 1;
   };
   QVERIFY(names(BitField::sign) && names(BitField::exponent) && names(BitField::mantissa));
   microscope.setFormat(mx_format(ElementFormat::int8));

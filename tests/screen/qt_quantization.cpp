@@ -116,7 +116,8 @@ class QuantizationTest : public QObject {
     float lowest = INFINITY;
     for (const QuantFrame& quant : selection.quantFrame()->quants)
       if (quant.gemm_class() == GemmClass::experts) lowest = std::min(lowest, quant.sqnr_db);
-    const QString start = QString("What do the formats cost? Lowest SQNR: A %1, B ").arg(formatValue(lowest, 3));
+    const QString start =
+        QString("What do the formats cost? Lowest SQNR, routed experts: A %1, B ").arg(formatValue(lowest, 3));
     QVERIFY2(panel.answerText().startsWith(start), qPrintable(panel.answerText()));
     QTest::mouseClick(matrix, Qt::LeftButton, {}, matrix->cellRect(1, 0).center().toPoint());
     QCOMPARE(selection.run(), 1);

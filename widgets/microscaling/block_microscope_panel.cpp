@@ -28,6 +28,13 @@
 
 namespace moescope {
 
+namespace {
+
+constexpr int kMaxSpread = 48;   // pixels by which a wide table widens each of its columns
+constexpr int kHighPanel = 320;  // height from which the cards have notes
+
+}  // namespace
+
 bool BlockMicroscopePanel::State::operator==(const State& other) const {
   // Compares bits, so that NaN equals itself and -0 differs from 0.
   return values.size() == other.values.size() &&
@@ -125,17 +132,13 @@ void BlockMicroscopePanel::makeOptions() {
 }
 
 void BlockMicroscopePanel::makeBody() {
-  showAnswers();
+  showAnswers([this] { return bitsLegend(); });
   bar_ = new CaptureBar(this);
   bar_->shows_example = [this] { return origin_.place.isEmpty(); };
   connect(selection_, &Selection::timeChanged, this, [this] { update(); });
   bar_->hide();
   bars_ = new BlockBars(this);
   cards_ = new BlockCards(this);
-  bits_key_ = new QLabel(this);
-  bits_key_->setTextFormat(Qt::RichText);
-  bits_key_->setAlignment(Qt::AlignRight | Qt::AlignVCenter);
-  followFont(bits_key_, [this] { bits_key_->setFont(typeFont(Type::caption)); });
   model_ = new BlockModel(this);
   table_ = new QTableView(this);
   table_->setModel(model_);
@@ -156,14 +159,10 @@ void BlockMicroscopePanel::makeBody() {
   connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
           [this](const QModelIndex& index) { selectElement(index.row()); });
 
-  auto* right = new QWidget(this);
-  auto* column = plainColumn(right, kSpace4);
-  column->addWidget(new WholeRows(table_), 1);
-  column->addWidget(bits_key_);
   auto* both = new QSplitter(Qt::Horizontal, this);
   both->setHandleWidth(kSpace16);
   both->addWidget(bars_);
-  both->addWidget(right);
+  both->addWidget(new WholeRows(table_));
   both->setSizes({450, 750});
   addBody(bar_, 0);
   addBody(cards_, 0);
@@ -280,18 +279,26 @@ void BlockMicroscopePanel::selectElement(int element) {
   emitReadout();
 }
 
-// Hides columns for which there is no room, intermediate results first. The last column is as wide as what remains.
+// Hides columns for which there is no room, intermediate results first. The others share the room that remains.
 void BlockMicroscopePanel::fitColumns() {
   constexpr int kDispensable[] = {BlockModel::kDecoded, BlockModel::kScaled, BlockModel::kError,
                                   BlockModel::kDequantized};
   for (const int column : kDispensable) table_->showColumn(column);
   table_->resizeColumnsToContents();  // leaves hidden columns as they are
-  const QHeaderView* header = table_->horizontalHeader();
-  const int note_width = QFontMetrics(semibold(table_->font())).horizontalAdvance("flushed to zero") + kSpace16;
-  for (const int column : kDispensable) {
-    const int used_width = header->length() - header->sectionSize(BlockModel::kNote);
-    table_->setColumnHidden(column, used_width + note_width > table_->viewport()->width());
-  }
+  QHeaderView* header = table_->horizontalHeader();
+  const QFontMetrics metrics(semibold(table_->font()));
+  int note_width = kSpace16;
+  for (int row = 0; row < model_->rowCount(); ++row)
+    note_width = std::max(
+        note_width, kSpace16 + metrics.horizontalAdvance(model_->index(row, BlockModel::kNote).data().toString()));
+  const auto spare = [&] {
+    return table_->viewport()->width() - note_width - header->length() + header->sectionSize(BlockModel::kNote);
+  };
+  for (const int column : kDispensable)
+    if (spare() < 0) table_->hideColumn(column);
+  const int columns = header->count() - header->hiddenSectionCount(), more = std::min(spare() / columns, kMaxSpread);
+  for (int column = BlockModel::kValue; column < BlockModel::kNote && more > 0; ++column)
+    if (!table_->isColumnHidden(column)) header->resizeSection(column, header->sectionSize(column) + more);
 }
 
 bool BlockMicroscopePanel::eventFilter(QObject* watched, QEvent* event) {
@@ -309,22 +316,21 @@ void BlockMicroscopePanel::emitReadout() {
   emit readoutChanged(elementReadout(block_, element).join(QStringLiteral("   ")));
 }
 
-// Shows the meaning of the bit colours above the table.
-void BlockMicroscopePanel::nameBits() {
-  const BitLayout layout = bitLayout(state_.format.element);
+LegendScale BlockMicroscopePanel::bitsLegend() const {
   const auto field = [this](BitField which, const QString& name) {
-    return QStringLiteral("<span style='color:%1'>\u25a0</span>&nbsp;%2")
-        .arg(bitColor(which, isDark(palette())).name(), name);
+    return LegendScale::Swatch{bitColor(which, isDark(palette())), name};
   };
-  QStringList fields{field(BitField::sign, "sign")};
-  if (layout.exponent) fields << field(BitField::exponent, "exponent");
-  fields << field(BitField::mantissa, "mantissa");
-  bits_key_->setText(QString("Bits of a code: %1").arg(fields.join(QStringLiteral("&nbsp;&nbsp;"))));
+  LegendScale legend;
+  legend.swatches = {field(BitField::sign, "sign bit")};
+  if (bitLayout(state_.format.element).exponent) legend.swatches.push_back(field(BitField::exponent, "exponent"));
+  legend.swatches.push_back(field(BitField::mantissa, "mantissa"));
+  return legend;
 }
 
-void BlockMicroscopePanel::changeEvent(QEvent* event) {
-  if (event->type() == QEvent::PaletteChange && bits_key_) nameBits();
-  Panel::changeEvent(event);
+// A low panel leaves the notes of the cards out, so that more elements are in sight.
+void BlockMicroscopePanel::resizeEvent(QResizeEvent* event) {
+  Panel::resizeEvent(event);
+  cards_->setWithNotes(height() >= withType(kHighPanel, fontMetrics()));
 }
 
 void BlockMicroscopePanel::refresh() {
@@ -336,7 +342,6 @@ void BlockMicroscopePanel::refresh() {
   turn_->setEnabled(!origin_.place.isEmpty());
 
   cards_->setBlock(block_);
-  nameBits();
   const bool is_example = origin_.place.isEmpty();
   bars_->setBlock(&block_, is_example ? kNoiseSeries : runColor(*selection_, selection_->run()));
   model_->setBlock(&block_);

@@ -4,7 +4,6 @@
 
 #include <QAction>
 #include <QComboBox>
-#include <QLabel>
 #include <QTableView>
 #include <QUndoStack>
 #include <vector>
@@ -49,6 +48,7 @@ class BlockMicroscopePanel : public Panel {
 
   ValueTable table() const override;
   QString explain() const override { return explanation({formatCard(state_.format)}); }
+  LegendScale bitsLegend() const;  // meaning of the colours of the bits
 
  signals:
   void elementChosen(int element);
@@ -60,7 +60,8 @@ class BlockMicroscopePanel : public Panel {
   std::optional<Provenance> kind() const override;
   QString status() const override;
   Answer answer() const override;
-  void changeEvent(QEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
+  void leaveEvent(QEvent*) override { emit readoutChanged({}); }  // else it would hide the status line
   bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
@@ -88,7 +89,6 @@ class BlockMicroscopePanel : public Panel {
   void refresh();
   void emitReadout();
   void fitColumns();
-  void nameBits();
 
   float exampleAmax() const;
   std::vector<float> exampleIn(const OperandFormat& format, std::vector<float> edited) const;
@@ -106,7 +106,6 @@ class BlockMicroscopePanel : public Panel {
   CaptureBar* bar_ = nullptr;
   QWidget* steps_ = nullptr;
   BlockCards* cards_ = nullptr;
-  QLabel* bits_key_ = nullptr;
   BlockBars* bars_ = nullptr;
   BlockModel* model_ = nullptr;
   QTableView* table_ = nullptr;

@@ -296,18 +296,17 @@ Panel::Answer BlockScalesPanel::answer() const {
   if (commonest < 0) return {};
   const QString share = formatPercent(quant->e8m0_blocks[commonest] / total(quant->e8m0_blocks));
   const QString usual = formatPowerOfTwo(commonest - kBias);
-  const QString question = "How much do the block scales differ?";
+  const QString question = "How far do the scales reach?";
   if (low == high) return {question, {QString("All have the scale %1").arg(usual)}};
-  const QString range =
-      QString("scales from %1 to %2").arg(formatPowerOfTwo(low - kBias), formatPowerOfTwo(high - kBias));
-  QStringList forms{QString("%1 have %2; %3").arg(share, usual, range), QString("%1 have %2").arg(share, usual)};
+  const QString range = QString("From %1 to %2").arg(formatPowerOfTwo(low - kBias), formatPowerOfTwo(high - kBias));
+  const QString commonest_text = QString("; %1 of the blocks have %2").arg(share, usual);
   const int losing = std::accumulate(losses_.losing.begin(), losses_.losing.end(), 0);
   if (hasLosses() && losing > 0) {
     const QString lost = formatPercent(static_cast<double>(losing) / losses_.sampled);
-    forms = {QString("%1 lose 1/8 of their values or more; %2").arg(lost, range),
-             QString("%1 lose 1/8 of their values or more").arg(lost), QString("%1 lose 1/8 or more").arg(lost)};
+    const QString losers = QString("%1 of the blocks lose 1/8 of their values or more").arg(lost);
+    return {"How many blocks lose values?", {losers, QString("%1 lose 1/8 of them or more").arg(lost)}};
   }
-  return {question, forms};
+  return {question, {range + commonest_text, range}};
 }
 
 QString BlockScalesPanel::status() const {

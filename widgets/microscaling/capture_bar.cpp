@@ -218,7 +218,13 @@ void CaptureBar::showFailed(const OperandPlace& place, const QString& reason, st
   QStringList forms{"not captured"};
   if (shows_example && shows_example())
     forms = {"not captured: the block below is an example", "not captured: an example below", forms[0]};
-  setTexts(placeName(place), forms, reason);
+  const QString first = forms[0];
+  if (offered_step < 0) return setTexts(placeName(place), forms, reason);
+  // The button says what to do, so that the reason takes no line of its own.
+  for (const QString& more : {reason.section(QStringLiteral(". "), 0, 0), reason})
+    forms.prepend(first + QStringLiteral(". ") + more);
+  details_->setToolTip(reason);
+  setTexts(placeName(place), forms, {});
 }
 
 QString CaptureBar::text() const {

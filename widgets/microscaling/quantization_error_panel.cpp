@@ -20,6 +20,7 @@ constexpr int kNameGap = 2;           // pixels between the names of two operand
 constexpr double kGroupGap = 4;       // pixels between the columns of two weights
 constexpr double kFullMark = 0.5;     // share flushed to zero from which its mark has its strongest colour
 constexpr int kRoomForFrame = 640;    // width from which the legend has the frame of the chosen operand
+constexpr double kInkStep = 4;        // dB in which the colour of the numbers changes
 constexpr double kSmallLabel = 0.85;  // font scale of labels that are wider than their columns
 
 const QuantFrame* firstOf(const TelemetryFrame& frame, GemmClass gemm_class) {
@@ -100,9 +101,9 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
   connect(view_, &MatrixPlot::cellOpened, this, [this](int row, int column) {
     if (quantAt(row, column)) emit operandOpened(placeAt(row, column), frameOf(row).step);
   });
-  rows_choice_ =
-      makeChoice({"by run", "by layer"}, "Rows",
-                 "A row for each run, with the layer of the lowest SQNR in each cell, or the layers of one run");
+  rows_choice_ = makeChoice(
+      {"by run", "by layer"}, "Rows",
+      "A row for each run, with the lowest SQNR and the largest share to zero of its layers, or the layers of one run");
   connect(rows_choice_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   keepState("rows", rows_choice_);
   rows_choice_->hide();
@@ -116,8 +117,7 @@ LegendScale QuantizationErrorPanel::legend() const {
   LegendScale legend = sqnrLegend(isDark(palette()));
   if (width() >= withType(kRoomForFrame, fontMetrics()))
     legend.swatches = {{QColor(colors(palette()).ink), "chosen", LegendScale::Swatch::frame}};
-  const auto is_marked = [](const QuantFrame* cell) { return cell && cell->underflow >= kToldShare; };
-  if (std::ranges::any_of(cells_, is_marked))
+  if (std::ranges::any_of(to_zero_, [](float share) { return share >= kToldShare; }))
     legend.swatches.insert(legend.swatches.end(),
                            {{markColor(kToldShare), QString("%1 %").arg(100 * kToldShare)},
                             {markColor(kFullMark), QString("\u2265 %1 % to zero").arg(100 * kFullMark)}});
@@ -169,7 +169,7 @@ QString QuantizationErrorPanel::nameOf(const QuantFrame& quant, bool brief) {
   return layerName(quant.layer) + ", " + (brief ? weight + ' ' + operand : tensorName(quant));
 }
 
-// "Lowest SQNR: A 55.3, B 31.2, D 15.8 dB; D flushes 57 % to zero in layer 2, w1 dY".
+// "Lowest SQNR, routed experts: A 55.3, B 31.2, D 15.8 dB; D: 57 % to zero in layer 2, w1 dY".
 Panel::Answer QuantizationErrorPanel::answerOnRuns() const {
   QStringList lowest, rounded;
   Summary worst;
@@ -187,7 +187,8 @@ Panel::Answer QuantizationErrorPanel::answerOnRuns() const {
     worst_run = letter;
   }
   if (lowest.isEmpty()) return {};
-  const QString all = QString("Lowest SQNR: %1 dB").arg(lowest.join(QStringLiteral(", ")));
+  const QString all = QString("Lowest SQNR, %1: %2 dB")
+                          .arg(gemmClassLabel(selection_->tensor().gemm_class()), lowest.join(QStringLiteral(", ")));
   QStringList forms{all};
   if (const QuantFrame* flushed = worst.most_underflow) {
     const QString more = all + QString("; %1: %2 to zero").arg(worst_run, formatPercent(flushed->underflow));
@@ -296,11 +297,14 @@ void QuantizationErrorPanel::indexCells() {
     tensors_ = std::move(all);
   }
   cells_.assign((isByRun() ? runs_.size() : layers_.size()) * tensors_.size(), nullptr);
+  to_zero_.assign(cells_.size(), 0);
   const auto add = [this](const QuantFrame& quant, std::size_t row) {
     OperandPlace place = quant;
     place.layer = 0;
     const auto column = std::ranges::lower_bound(tensors_, place, comesBefore) - tensors_.begin();
     const QuantFrame*& cell = cells_[row * tensors_.size() + column];
+    float& to_zero = to_zero_[row * tensors_.size() + column];
+    to_zero = std::max(to_zero, quant.underflow);  // false for NaN
     if (!cell || std::isnan(cell->sqnr_db) || quant.sqnr_db < cell->sqnr_db) cell = &quant;
   };
   for (std::size_t run = 0; run < (isByRun() ? runs_.size() : 1); ++run)
@@ -326,28 +330,29 @@ bool QuantizationErrorPanel::holds(const QString& text, int lines) const {
 void QuantizationErrorPanel::paintNumbers(QPainter& painter) const {
   for (int row = 0; row < view_->rows(); ++row)
     for (int column = 0; column < view_->columns(); ++column)
-      if (const QuantFrame* quant = quantAt(row, column))
-        paintCell(painter, view_->cellRect(row, column), *quant, view_->cellColor(row, column));
+      if (quantAt(row, column)) paintCell(painter, row, column);
 }
 
 // Paints the dB, with a decimal if there is room. SQNR hides small values that become zero: from kToldShare on their
 // share stands below on a mark, or the mark alone in a corner.
-void QuantizationErrorPanel::paintCell(QPainter& painter, const QRectF& box, const QuantFrame& quant,
-                                       QRgb ground) const {
-  const QColor mark = markColor(quant.underflow);
+void QuantizationErrorPanel::paintCell(QPainter& painter, int row, int column) const {
+  const QRectF box = view_->cellRect(row, column);
+  const float to_zero = to_zero_[row * tensors_.size() + column];
+  const QColor mark = markColor(to_zero);
   const double line = view_->fontMetrics().height();
-  const bool loses = quant.underflow >= kToldShare, tells = loses && holds(QStringLiteral("88 %"), 2);
-  const double db = quant.sqnr_db;
+  const bool loses = to_zero >= kToldShare, tells = loses && holds(QStringLiteral("88 %"), 2);
+  const double db = quantAt(row, column)->sqnr_db;
   const bool decimal = std::isfinite(db) && holds(QStringLiteral("88.8"), 1);
   if (loses && !tells) painter.fillRect(QRectF(box.right() - 6, box.bottom() - 6, 5, 5), mark);
   if (tells) {
     const QRectF place(box.center().x() - box.width() / 2 + 2, box.center().y(), box.width() - 4, line);
     painter.fillRect(place, mark);
     painter.setPen(textOn(mark.rgb()));
-    painter.drawText(place, Qt::AlignCenter, QString("%1 %").arg(std::lround(100 * quant.underflow)));
+    painter.drawText(place, Qt::AlignCenter, QString("%1 %").arg(std::lround(100 * to_zero)));
   }
   if (!holds(QStringLiteral("88"), 1)) return;
-  painter.setPen(textOn(ground));
+  // Equal formats have one colour of type.
+  painter.setPen(textOn(view_->legend().lut[scaleCode(sqnrPosition(kInkStep * std::round(db / kInkStep)))]));
   painter.drawText(tells ? box.adjusted(0, 0, 0, -line) : box, Qt::AlignCenter,
                    decimal ? withMinus(QString::number(db, 'f', 1)) : wholeDb(db));
 }
@@ -428,7 +433,8 @@ QStringList QuantizationErrorPanel::describe(int row, int column) const {
   if (isByRun())
     return {runLabel(*selection_, runs_[row].run) + QStringLiteral(", ") + formatLabel(quant->format),
             QString("lowest SQNR of the layers: %1 dB, %2").arg(formatValue(quant->sqnr_db, 3), placeName(*quant)),
-            QString("flushed to zero: %1").arg(formatPercent(quant->underflow))};
+            QString("largest share to zero of the layers: %1")
+                .arg(formatPercent(to_zero_[row * tensors_.size() + column]))};
   return QStringList{QString("%1, %2").arg(placeName(placeAt(row, column)), formatLabel(quant->format))} +
          readout(operandKeys(frame_->step, *quant)).mid(1);
 }

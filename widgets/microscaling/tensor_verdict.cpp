@@ -262,7 +262,7 @@ VerdictLine::Judgement operandVerdict(const Selection& selection) {
   if (worst && is_alone) about = "Worst by its own values; Operand costs ranks by gradient";
   Sign sign = Sign::note;  // the loss may be worse without a finding
   if (worst) sign = lasts(*worst, *frame, *run) ? Sign::attention : Sign::unsure;
-  QString word = worst ? QString("Format finding") : QString("No format finding");
+  QString word = worst ? QString("Finding on formats") : QString("No finding on formats");
   if (sign == Sign::unsure) word = verdictWordOf(sign);
   return {sign,
           head + word,

@@ -138,7 +138,14 @@ void BlockCards::setBlock(const BlockAnatomy& block) {
 
 QSize BlockCards::sizeHint() const {
   const auto line = [](Type type) { return QFontMetrics(typeFont(type)).height(); };
-  return {withType(600, fontMetrics()), line(Type::heading) + 2 * line(Type::caption) + 2 * kSpace4 + kSpace8};
+  const int captions = with_notes_ ? 2 : 1;
+  return {withType(600, fontMetrics()), line(Type::heading) + captions * line(Type::caption) + 2 * kSpace4 + kSpace8};
+}
+
+void BlockCards::setWithNotes(bool with_notes) {
+  if (with_notes_ == with_notes) return;
+  with_notes_ = with_notes;
+  updateGeometry();
 }
 
 void BlockCards::paintEvent(QPaintEvent*) {
@@ -175,7 +182,7 @@ void BlockCards::paintCard(QPainter& painter, const QRect& place, const BlockCar
   const QFontMetrics large(typeFont(QApplication::font(), Type::heading, true));
   const bool fits = large.horizontalAdvance(card.value) <= inner.width();
   line({card.value}, fits ? Type::heading : Type::caption, true, c.ink);
-  line(card.notes, Type::caption, false, c.ink2);
+  if (with_notes_) line(card.notes, Type::caption, false, c.ink2);
 }
 
 }  // namespace moescope

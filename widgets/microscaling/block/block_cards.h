@@ -21,6 +21,7 @@ class BlockCards : public QWidget {
  public:
   explicit BlockCards(QWidget* parent = nullptr);
   void setBlock(const BlockAnatomy& block);
+  void setWithNotes(bool with_notes);  // false: names and values only
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override { return {0, sizeHint().height()}; }
 
@@ -31,6 +32,7 @@ class BlockCards : public QWidget {
   void paintCard(QPainter& painter, const QRect& place, const BlockCard& card) const;
 
   std::vector<BlockCard> cards_;
+  bool with_notes_ = true;
 };
 
 }  // namespace moescope
