@@ -355,10 +355,10 @@ class AnswersTest : public QObject {
       const Rows rows = all.rows_where(1, selection_->layer());
       const double largest = rows.largest(7);
       if (numbers.size() == 1) return std::vector<double>{largest};
-      double named = 0;
       for (qsizetype row = 0; row < rows.size(); ++row)
-        if (numbers[0].is(rows.at(row, 3))) named = std::max(named, rows.at(row, 7));
-      return std::vector<double>{named == largest ? numbers[0].value : -1, largest};
+        if (numbers[0].is(rows.at(row, 3)) && rows.at(row, 7) == largest)
+          return std::vector<double>{numbers[0].value, 100 * rows.at(row, 5), 100 * rows.at(row, 6), largest};
+      return std::vector<double>{-1};
     });
   }
 

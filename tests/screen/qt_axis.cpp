@@ -80,7 +80,6 @@ class PlainTable : public MatrixPlot {
     setLegend(utilisationLegend(true));
     setCells(cells, cells, std::vector<std::uint8_t>(static_cast<std::size_t>(cells) * cells, code));
     setHatched(kZeroLoadCode);
-    setSquare(true);
     ensurePolished();
     resize(600, 600);
     const QSize around = size() - plotRect().size();

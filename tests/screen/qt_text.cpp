@@ -491,7 +491,10 @@ class TextTest : public QObject {
     Selection selections[5];
     // In the counts of table(), experts 0 and 1 take only prose, experts 2 and 3 only code.
     SpecialisationPanel domains(&selections[0]);
-    answered(domains, selections[0], "Expert 0 gets 2.0 \u00d7 its share of prose");
+    answered(domains, selections[0], "Expert 0 gets 80.0 % of prose and 40.0 % of all text: 2.0 \u00d7 its share");
+    selections[0].setExpert(2);  // as a click on a token does
+    QVERIFY2(domains.answerText().startsWith("What does this expert get? Expert 2 gets "),
+             qPrintable(domains.answerText()));
     CoactivationPanel pairs(&selections[1]);
     answered(pairs, selections[1], "0 and 1: 3.0 \u00d7 as often as by chance");
     SpecialisationPanel bytes(&selections[2]);
@@ -545,7 +548,7 @@ class TextTest : public QObject {
     QCOMPARE(panel->findChild<MatrixPlot*>()->notice(), QString());
     QTRY_VERIFY(text->dock("dock_text_coactivation")->isHidden());
     const auto parts = panel->findChildren<QWidget*>();
-    for (const char* part : {"step 600", "only python at step 1,400", "only layer 4 has counts"})
+    for (const char* part : {"step 600", "step 1,400 counted only python", "only layer 4 has counts"})
       QTRY_VERIFY2(std::ranges::any_of(parts, [&](const QWidget* w) { return w->toolTip().contains(part); }), part);
   }
 

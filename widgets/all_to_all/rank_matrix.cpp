@@ -75,7 +75,7 @@ int RankMatrix::leftMargin() const {
 }
 
 int RankMatrix::bottomMargin() const {
-  return (nodes() > 1 ? 2 : 1) * fontMetrics().height() + kSpace4;
+  return (nodes() > 1 && !isLow() ? 2 : 1) * fontMetrics().height() + kSpace4;
 }
 
 int RankMatrix::figuresWidth() const {
@@ -185,8 +185,7 @@ void RankMatrix::paintStatic(QPainter& painter) {
 void RankMatrix::paintData(QPainter& painter) {
   MatrixPlot::paintData(painter);
   if (rows() == 0) return;
-  paintTexts(painter, sizeFor(QStringLiteral("99.9"), {kSpace4, 0}),
-             [this](int row, int column) { return cellText(row, column); });
+  paintTexts(painter, sizeFor(QStringLiteral("99.9")), [this](int row, int column) { return cellText(row, column); });
   paintNodes(painter);
   paintRanks(painter);
   if (!parts().bars.isEmpty()) paintBars(painter);
@@ -209,12 +208,13 @@ void RankMatrix::paintNodes(QPainter& painter) const {
       painter.drawLine(QPointF(ranks.left(), cells.top()), QPointF(ranks.left(), cells.bottom()));
     }
     painter.setPen(mutedText(palette()));
-    const QString name = QString("node %1").arg(node), number = QString::number(node);
+    const QString name = QString("node %1").arg(node);
     if (ranks.height() >= 2 * line)
       painter.drawText(QRectF(0, std::max(ranks.center().y() - line / 2.0, below_from), leftMargin(), line),
                        Qt::AlignLeft | Qt::AlignVCenter, name);
-    const QString below = fittingText({name, number}, fontMetrics(), static_cast<int>(ranks.width()) - kSpace4);
-    painter.drawText(QRectF(ranks.left(), cells.bottom() + line, ranks.width(), line), Qt::AlignCenter, below);
+    const QString below = fittingText({name}, fontMetrics(), static_cast<int>(ranks.width()) - kSpace4);
+    if (!isLow())
+      painter.drawText(QRectF(ranks.left(), cells.bottom() + line, ranks.width(), line), Qt::AlignCenter, below);
   }
 }
 

@@ -410,7 +410,7 @@ QString GradientErrorPanel::valueText(double value) const {
 
 void GradientErrorPanel::paintNumbers(QPainter& painter) const {
   const QString widest = cosine() ? QStringLiteral("0.0000") : QStringLiteral("88.8");
-  matrix_->paintTexts(painter, matrix_->sizeFor(widest, {4, 2}),
+  matrix_->paintTexts(painter, matrix_->sizeFor(widest),
                       [this](int row, int column) { return valueText(shownValue(row, column)); });
 }
 

@@ -230,7 +230,7 @@ void LoadDifferencePanel::markCurrent() {
 }
 
 void LoadDifferencePanel::paintNumbers(QPainter& painter) const {
-  view_->paintTexts(painter, view_->sizeFor(QStringLiteral("+0.00"), {4, 2}), [this](int row, int e) {
+  view_->paintTexts(painter, view_->sizeFor(QStringLiteral("+0.00")), [this](int row, int e) {
     const std::vector<float>& values = rows_[row].difference;
     if (e >= std::ssize(values)) return QString();
     if (showsWeights()) return values[e] == 0 ? QStringLiteral("0") : formatPercent(values[e]);

@@ -103,7 +103,7 @@ RouterRoundingView::RouterRoundingView(Selection* selection, QWidget* parent)
     return FigureTarget{.key = kRoundingSources[column].metric, .layer = layers_[row], .step = selection_->step()};
   };
   matrix_->decorate = [this](QPainter& painter) {
-    matrix_->paintTexts(painter, matrix_->sizeFor(QStringLiteral("88.8 %"), {4, 2}), [this](int row, int column) {
+    matrix_->paintTexts(painter, matrix_->sizeFor(QStringLiteral("88.8 %")), [this](int row, int column) {
       const RouterRoundingFrame* at = cell(row, column);
       return at ? formatPercent(at->changed) : QString();
     });

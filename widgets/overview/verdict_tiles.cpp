@@ -20,6 +20,7 @@ namespace moescope {
 namespace {
 
 constexpr double kCurveShare = 0.44;
+constexpr int kMinCurve = 64;       // width that a curve needs
 constexpr int kCurveEndRadius = 3;  // of the dot at the end of a curve
 
 int advance(Type type, const QString& text, bool bold = false) {
@@ -83,8 +84,8 @@ int VerdictTile::leastWidth() const {
 }
 
 int VerdictTile::curveWidth() const {
-  const int curve = static_cast<int>(kCurveShare * width());
-  return content_.curve.size() > 1 && width() - curve >= leastWidth() ? curve - kSpace12 : 0;
+  const int curve = std::min(static_cast<int>(kCurveShare * width()), width() - leastWidth());
+  return content_.curve.size() > 1 && curve >= kMinCurve ? curve - kSpace12 : 0;
 }
 
 void VerdictTile::paintEvent(QPaintEvent*) {
@@ -133,6 +134,7 @@ void VerdictTile::paintTexts(QPainter& painter, int room) const {
   painter.setFont(caption);
   QStringList step_forms{content_.steps};
   if (content_.steps.contains(QLatin1String(" to "))) step_forms << content_.steps.section(QLatin1Char(' '), 1);
+  step_forms << content_.brief_steps;
   if (content_.other_runs.empty())
     painter.drawText(QPoint(steps, y + large.ascent()), fittingText(step_forms, small, kSpace12 + room - steps));
   y += large.ascent() + large.descent() / 2;
@@ -234,9 +236,11 @@ void VerdictTiles::fill() {
     else
       contents = {worstContent(overload, window, *history), worstContent(spread, window, *history),
                   entropyContent(window, *history), deadContent(window, *history)};
+    const int loads = selection_->loadsIn(window.steps);
     if (!window.layers.empty())
       for (TileContent& content : contents) {
         content.steps = selection_->windowText(window.steps);
+        content.brief_steps = "last " + (loads > 0 ? countedText(loads, "load") : formatCount(window.steps.size()));
         content.color = runColor(*selection_, selection_->run());
       }
     if (!window.layers.empty()) addOthers(contents);

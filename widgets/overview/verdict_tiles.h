@@ -18,6 +18,7 @@ namespace moescope {
 struct TileContent {
   QString value = {}, unit = {};
   QString steps = {};              // steps of the window
+  QString brief_steps = {};        // "last 50"
   QStringList context = {};        // place and value of chance, from long to short
   std::vector<double> curve = {};  // values of the curve; NaN: no value
   int color = 0;                   // colour of the curve: that of the run, an index of seriesColor

@@ -90,6 +90,7 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
         showFigure(state.toInt());
         showOneWithData();
       });
+  connect(selection, &Selection::dataChanged, this, [this] { window_run_ = nullptr; });
   keepState("layers", layers_);
   showTilesWithData();
   showOneWithData();
@@ -180,13 +181,22 @@ bool FiguresPanel::showsWorst() const {
 
 int FiguresPanel::layerIn(const History& run, int figure) const {
   if (layers_->currentIndex() == kChosen) return selection_->layer();
-  if (!showsWorst() || !metric_info(tileMetric(figure)).plot.worst) return kWholeRun;
-  for (const Figure& judged : figures_) {
-    const std::optional<Worst> worst = metric_info(judged.front()).plot.worst;
-    const int layer = worst ? worst_layer(run, judged.front(), selection_->shownStepOf(run), *worst).layer : -1;
-    if (layer >= 0) return layer;
-  }
-  return kWholeRun;
+  const Metric metric = tileMetric(figure);
+  const std::optional<Worst> worst = metric_info(metric).plot.worst;
+  if (!showsWorst() || !worst) return kWholeRun;
+  const LayerWindow* of_window = nullptr;  // CV and entropy are shown over the window of the verdict
+  if (metric == Metric::cv) of_window = windowOf(run).worst(&LayerWindow::cv);
+  if (metric == Metric::entropy_norm) of_window = windowOf(run).worst(&LayerWindow::entropy);
+  const int layer = of_window ? of_window->layer : worst_layer(run, metric, selection_->shownStepOf(run), *worst).layer;
+  return layer < 0 ? kWholeRun : layer;
+}
+
+const RouterWindow& FiguresPanel::windowOf(const History& run) const {
+  const std::int64_t step = selection_->shownStepOf(run);
+  if (window_run_ != &run || window_step_ != step) window_ = router_window(run, step);
+  window_run_ = &run;
+  window_step_ = step;
+  return window_;
 }
 
 // Refills if another layer has become the worst.

@@ -34,8 +34,9 @@ class FiguresPanel : public Panel {
   void fitTiles();
   void showOneWithData();                // shows a figure with data, unless the user has chosen one
   QString whyNothing(int figure) const;  // why a figure has no values although there are steps; empty: it has
-  // Layer of a figure of a run; kWholeRun: mean. The worst layer is that of the first figure.
+  // Layer of a figure of a run, the worst one of this figure if the worst is shown; kWholeRun: mean.
   int layerIn(const History& run, int figure) const;
+  const RouterWindow& windowOf(const History& run) const;  // at the shown step
   int layerOf(int figure) const { return selection_->history() ? layerIn(*selection_->history(), figure) : kWholeRun; }
   void refill();
   bool showsWorst() const;
@@ -57,6 +58,9 @@ class FiguresPanel : public Panel {
   std::vector<bool> has_data_;  // for each tile
   LinePlot* plot_;
   int drawn_layer_ = kWholeRun;
+  mutable RouterWindow window_;
+  mutable const History* window_run_ = nullptr;  // run and step of the window, which takes some milliseconds
+  mutable std::int64_t window_step_ = -1;
   const History* known_ = nullptr;  // run whose tiles are shown; only compared
   int shown_ = 0;
   bool chosen_ = false;  // the user has chosen what is shown

@@ -60,10 +60,15 @@ class Panel::StatusLine : public QWidget {
       forms << parts.join(QStringLiteral(", "));
       parts.removeLast();
     }
-    const QString whole = forms.value(0);
-    if (const auto kind = panel_->kind())
-      forms << (*kind == Provenance::from_log ? logText().remove("from ").remove(" only").remove("the ") : QString())
-            << briefKind(*kind);
+    const QString whole = forms.value(0), first = forms.value(forms.size() - 2).section(QStringLiteral(", "), 1);
+    if (const auto kind = panel_->kind()) {
+      const bool is_log = *kind == Provenance::from_log;
+      const QString brief = is_log ? logText().remove("from ").remove(" only").remove("the ") : briefKind(*kind);
+      // The word for the kind is shortened and left out before the step.
+      if (!first.isEmpty() && !is_log) forms.insert(forms.size() - 1, first);
+      if (!first.isEmpty()) forms.insert(forms.size() - (is_log ? 1 : 2), brief + QStringLiteral(", ") + first);
+      forms << brief << briefKind(*kind);
+    }
     painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, fittingText(forms, metrics, width()));
     const QString tip = showsOneOfSeveral() ? whole + "\nA click on a name in the bar shows another run" : whole;
     if (toolTip() != tip) setToolTip(tip);

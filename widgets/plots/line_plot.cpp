@@ -15,6 +15,7 @@ namespace moescope {
 namespace {
 
 constexpr int kEndSwatch = 12;
+constexpr int kNameAndValue = 128;  // pixels at the usual font size that "validation 0.616" takes beside a narrow plot
 
 // Splits the range into parts in which a logarithmic axis may treat steps as evenly spaced.
 std::vector<StepRange> octaves(StepRange range) {
@@ -375,7 +376,8 @@ int LinePlot::widestReference() const {
 // changes in steps, so that the plot keeps its width while values change.
 void LinePlot::chooseEnds() {
   const QFontMetrics metrics(semibold(font()));
-  const int max_width = width() * 2 / 7, spare = metrics.horizontalAdvance(QLatin1Char('0'));
+  const int max_width = std::max(width() * 2 / 7, std::min(width() * 2 / 5, withType(kNameAndValue))),
+            spare = metrics.horizontalAdvance(QLatin1Char('0'));
   int widest = 0, lines = 0;
   ends_ = true;
   for (const Named& curve : named()) {

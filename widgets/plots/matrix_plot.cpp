@@ -15,7 +15,6 @@ namespace moescope {
 namespace {
 
 constexpr double kMinSeparateCell = 5;  // logical pixels
-constexpr double kWidestCell = 2.4;     // largest width over height of cells that should look square
 constexpr double kSmallLabels = 0.9;    // font scale of names of narrow columns
 
 bool crowded(const std::vector<Tick>& ticks, const QFontMetrics& metrics, double cell) {
@@ -29,7 +28,7 @@ int strideOf(const std::vector<Tick>& ticks, const QFontMetrics& metrics, double
   if (ticks.size() < 2) return 1;
   int widest = 0;
   for (const Tick& tick : ticks) widest = std::max(widest, metrics.horizontalAdvance(tick.label));
-  return labelStride(widest + 1, (ticks[1].value - ticks[0].value) * cell, to_int(ticks.size()));
+  return labelStride(widest + kSpace8, (ticks[1].value - ticks[0].value) * cell, to_int(ticks.size()));
 }
 
 // Returns the edges of the pixels in cells: pixel i shows the cells from edges[i] up to edges[i + 1], exclusive.
@@ -60,15 +59,6 @@ void MatrixPlot::setRowAxis(std::vector<Tick> ticks, const QString& caption) {
 QMargins MatrixPlot::margins() const {
   const int above = fontMetrics().height() + kSpace8;
   return QMargins(widest_label_ + kSpace8 + kSpace12, above, kSpace8, axisLabelHeight()) + extra_;
-}
-
-QRect MatrixPlot::cellsRect() const {
-  QRect plot = plotRect();
-  if (!square_ || rows_ == 0 || columns_ == 0) return plot;
-  const double height = static_cast<double>(plot.height()) / rows_;
-  const double width = std::min(static_cast<double>(plot.width()) / columns_, kWidestCell * height);
-  plot.setSize({static_cast<int>(width * columns_), static_cast<int>(std::min(height, kWidestCell * width) * rows_)});
-  return plot;
 }
 
 QRectF MatrixPlot::cellRect(int row, int column) const {
@@ -111,7 +101,7 @@ void MatrixPlot::paintStatic(QPainter& painter) {
     painter.drawText(before, Qt::AlignRight | Qt::AlignVCenter, form);
     captions.clear();
   }
-  paintBottomAxis(painter, kPixels, labels, captions, cells.bottom() - plotRect().bottom() + extra_.bottom());
+  paintBottomAxis(painter, kPixels, labels, captions, extra_.bottom());
   painter.setFont(usual);
   if (!legend_elsewhere_ || (printed() && legend_in_pictures_)) paintLegendInRow(painter, legend_);
 }
@@ -173,6 +163,8 @@ void MatrixPlot::paintOverlay(QPainter& painter) {
     const auto tick = std::ranges::find(row_ticks_, static_cast<double>(row_), &Tick::value);
     paintRowLabel(painter, row_box.center().y(), tick == row_ticks_.end() ? QString() : tick->label);
     if (column_ >= 0) paintFrame(painter, cellRect(row_, column_));
+  } else if (row_ == kAllRows && rows_ > 0 && column_ >= 0 && column_ < columns_) {
+    paintFrame(painter, cellRect(0, column_).united(cellRect(rows_ - 1, column_)));
   }
   int row = 0, column = 0;
   if (describe && cellAt(mouse_, &row, &column)) {
@@ -230,9 +222,10 @@ void MatrixPlot::paintTexts(QPainter& painter, const QSizeF& min_size,
     }
 }
 
-QSizeF MatrixPlot::sizeFor(const QString& widest, const QSize& margin) const {
+// Digits have no descenders.
+QSizeF MatrixPlot::sizeFor(const QString& widest, int margin) const {
   const QFontMetrics metrics(font());
-  return {metrics.horizontalAdvance(widest) + margin.width() + 0.0, metrics.height() + margin.height() + 0.0};
+  return {metrics.horizontalAdvance(widest) + margin + 0.0, metrics.capHeight() + kSpace4 + 0.0};
 }
 
 std::array<std::uint8_t, 256> utilisationWeights(int limit) {

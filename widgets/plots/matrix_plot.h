@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/plot_frame.h"
 
@@ -29,14 +30,14 @@ class MatrixPlot : public PlotFrame {
     column_ticks_ = std::move(ticks);
     column_caption_ = caption;
   }
-  // Sets the selected cell; row -1: none; column -1: the whole row is framed.
+  // Sets the selected cell; row -1: none; column -1: the whole row is framed; row kAllRows: the whole column.
   void setCurrent(int row, int column) {
     row_ = row;
     column_ = column;
   }
+  static constexpr int kAllRows = -2;
   void setHatched(int code) { hatched_code_ = code; }  // cells with this code have diagonal lines
   void setExtraMargins(const QMargins& margins) { extra_ = margins; }
-  void setSquare(bool square) { square_ = square; }
   std::function<void(QPainter&)> decorate;  // paints on the cells, into the cached picture
   std::function<QStringList(int row, int column)> describe;
   std::function<std::optional<FigureTarget>(int row, int column)> figure;
@@ -47,12 +48,12 @@ class MatrixPlot : public PlotFrame {
   int columns() const { return columns_; }
   QRectF cellRect(int row, int column) const;
   bool cellAt(QPoint position, int* row, int* column) const;
-  QRect cellsRect() const;  // area of the cells
+  QRect cellsRect() const { return plotRect(); }  // area of the cells
   QRgb cellColor(int row, int column) const;
   // Paints a text in each cell if the cells have at least the size `min_size`. For `decorate`.
   void paintTexts(QPainter& painter, const QSizeF& min_size,
                   const std::function<QString(int row, int column)>& text) const;
-  QSizeF sizeFor(const QString& widest, const QSize& margin) const;  // size of a cell that has room for this text
+  QSizeF sizeFor(const QString& widest, int margin = kSpace4) const;  // size of a cell that has room for this text
 
  signals:
   void cellChosen(int row, int column);
@@ -84,7 +85,7 @@ class MatrixPlot : public PlotFrame {
   QString row_caption_, column_caption_;
   QMargins extra_;
   int widest_label_ = 0;  // widest label of the rows
-  bool square_ = false, legend_elsewhere_ = false, legend_in_pictures_ = true;
+  bool legend_elsewhere_ = false, legend_in_pictures_ = true;
 };
 
 // Weights for setWeights(). On a diverging scale the value farthest from neutral has the largest weight, and "no token"

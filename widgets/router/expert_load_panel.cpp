@@ -322,7 +322,7 @@ void ExpertLoadPanel::refillMatrix() {
 
 // Paints the value in cells that are large enough.
 void ExpertLoadPanel::paintNumbers(QPainter& painter) const {
-  matrix_->paintTexts(painter, matrix_->sizeFor(QStringLiteral("0.00"), {6, 2}), [this](int row, int column) {
+  matrix_->paintTexts(painter, matrix_->sizeFor(QStringLiteral("0.00"), 6), [this](int row, int column) {
     const auto& loads = loads_.layers[row].utilisation;
     const int expert = expertAt(row, column);
     return expert < std::ssize(loads) && loads[expert] > 0 ? QString::number(loads[expert], 'f', 2) : QString();

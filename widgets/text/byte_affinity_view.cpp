@@ -101,7 +101,7 @@ void ByteAffinityView::refill() {
   view_->setLegend(liftLegend(isDark(palette())));
   view_->setRowAxis(ticksOf(kinds), "kind of byte");
   view_->setColumnAxis(integerTicks(0, experts - 1, std::max(2, view_->width() / 60)), "expert");
-  view_->setCurrent(selection_->expert() >= 0 ? 0 : -1, selection_->expert());
+  view_->setCurrent(MatrixPlot::kAllRows, selection_->expert());
 }
 
 void ByteAffinityView::refillStrip() {
@@ -119,7 +119,7 @@ void ByteAffinityView::refillStrip() {
 }
 
 void ByteAffinityView::paintNumbers(QPainter& painter) const {
-  view_->paintTexts(painter, view_->sizeFor(QStringLiteral("0.0"), {4, 0}),
+  view_->paintTexts(painter, view_->sizeFor(QStringLiteral("0.0")),
                     [this](int row, int column) { return liftText(lift_[row * view_->columns() + column]); });
 }
 

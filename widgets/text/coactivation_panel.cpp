@@ -70,7 +70,7 @@ CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
   };
   view_->setWeights(utilisationWeights());
   view_->setHatched(kZeroLoadCode);
-  view_->setSquare(true);
+  view_->decorate = [this](QPainter& painter) { paintNumbers(painter); };
   followSelection(view_);
   connect(view_, &MatrixPlot::cellChosen, this, [this](int row, int) { selection_->setExpert(order_[row]); });
   makeMap();
@@ -229,6 +229,18 @@ void CoactivationPanel::showOrder(const QString& title) {
   view_->setRowAxis(ticksOf(order_), title);
   view_->setColumnAxis(ticksOf(order_), QString());
   view_->setCurrent(index_in(order_, selection_->expert()), -1);
+}
+
+// Multiples of chance, or cosines.
+void CoactivationPanel::paintNumbers(QPainter& painter) const {
+  const QString widest = shows(kSimilarity) ? QStringLiteral("-0.00") : QStringLiteral("0.0");
+  view_->paintTexts(painter, view_->sizeFor(widest, 2), [this](int row, int column) {
+    const int i = order_[row], j = order_[column];
+    if (i == j) return QString();
+    if (!shows(kSimilarity)) return liftText(share_[i * view_->columns() + j] / baseline_);
+    const double cosine = similarity() ? similarity()->cosine(i, j).mean : std::nan("");
+    return std::isnan(cosine) ? QString() : inPrint(QString::number(cosine, 'f', 2));
+  });
 }
 
 QStringList CoactivationPanel::describe(int row, int column) const {

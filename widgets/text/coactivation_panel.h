@@ -51,6 +51,7 @@ class CoactivationPanel : public Panel {
   void showOrder(const QString& title);  // names the experts at the axes
   LegendScale legend() const;
   int topK(const SpecialisationFrame& table) const;
+  void paintNumbers(QPainter& painter) const;
   QStringList describe(int row, int column) const;
   QStringList describePair(int i, int j) const;
   QStringList describeSimilarity(int i, int j) const;

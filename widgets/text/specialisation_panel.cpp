@@ -4,7 +4,6 @@
 #include <QStandardItemModel>
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <numeric>
 
 #include "core/frame/expert_map.h"
@@ -22,7 +21,6 @@ namespace {
 
 enum Order { kById, kByDomain, kByTeam };
 enum Figure { kLift, kBytes, kLossWithout, kPruning };
-constexpr std::size_t kNamedExperts = 3;
 constexpr int kFramesBack = 20;                 // counts that are looked at for texts of two domains
 constexpr std::int64_t kStepsOverTraining = 8;  // number of steps at which a run is measured
 constexpr float kMinPreference = 1.3f;          // lift below which an expert hardly prefers a domain
@@ -94,21 +92,22 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
   followSelection(view_);
   connect(view_, &MatrixPlot::cellChosen, this, [this](int row, int column) {
     if (figure_->currentIndex() == kPruning) return;
-    domain_ = row;
+    if (const SpecialisationFrame* shown = counts()) selection_->setLayer(shown->layer);
     selection_->setExpert(columns_[column]);
+    domain_ = row;  // after the change of the expert, which ends the choice of a domain
     view_->markDirty();
   });
+  connect(selection_, &Selection::focusChanged, this, [this] { domain_ = -1; });
   layer_ = new LayerCombo(selection_, this);
   addControl(layer_);
   figure_ = makeChoice(
       {"use by domain", "use by byte", "loss without it", "pruned models"}, "Figure",
-      "Use: share of the slots of a domain, or of a kind of byte, that go to an expert, divided by the expert's share "
-      "of all slots. Measured on request: change of the loss without one expert, by domain, and without several "
-      "experts "
-      "of every layer");
+      "Use: share of the tokens of a domain, or of a kind of byte, that go to an expert, divided by the expert's share "
+      "of all tokens; a token counts once for each of its experts. Measured on request: change of the loss without one "
+      "expert, by domain, and without several experts of every layer");
   connect(figure_, &QComboBox::currentIndexChanged, this, &SpecialisationPanel::showFigure);
   addControl(figure_);
-  order_ = makeChoice({"by id", "by domain", "by co-activation"}, "Order of experts",
+  order_ = makeChoice({"ordered by id", "ordered by domain", "ordered by co-activation"}, "Order of experts",
                       "Order of the columns: by id, by the domain that prefers the expert most, or by co-activation. "
                       "While a run trains, they stay in the order of their ids");
   order_->setCurrentIndex(kByDomain);
@@ -193,7 +192,7 @@ void SpecialisationPanel::refillRemoval() {
   view_->setRowAxis(ticksOf(removal_.rows), removal_.row_title);
   view_->setColumnAxis(ticksOf(removal_.columns), removal_.column_title);
   const int expert = pruning ? -1 : selection_->expert();
-  view_->setCurrent(expert < 0 ? -1 : std::clamp(domain_, 0, to_int(removal_.rows.size()) - 1), expert);
+  view_->setCurrent(chosenRow(), expert);
 }
 
 QStringList SpecialisationPanel::describeRemoval(int row, int column) const {
@@ -275,8 +274,8 @@ void SpecialisationPanel::findCounts() {
   if (!frame_ || countedDomains().size() < 2)
     frame_ = newest;
   else if (frame_ != newest)
-    one_domain_ =
-        QString("only %1 at %2 %3").arg(domains.join(QString()), selection_->stepWord(), formatCount(newest->step));
+    one_domain_ = QString("%1 %2 counted only %3")
+                      .arg(selection_->stepWord(), formatCount(newest->step), domains.join(QString()));
 }
 
 void SpecialisationPanel::refill() {
@@ -313,21 +312,25 @@ void SpecialisationPanel::refill() {
   view_->setCells(domains, experts, std::move(codes));
   view_->setLegend(liftLegend(isDark(palette())));
   view_->setRowAxis(ticksOf(names), "domain");
-  view_->setColumnAxis(ticksOf(columns_), "expert; " + order_->itemText(order()));
-  const int column = index_in(columns_, selection_->expert());
-  view_->setCurrent(column < 0 ? -1 : std::clamp(domain_, 0, domains - 1), column);
+  view_->setColumnAxis(ticksOf(columns_), "expert");
+  view_->setCurrent(chosenRow(), index_in(columns_, selection_->expert()));
 }
 
 void SpecialisationPanel::paintNumbers(QPainter& painter) const {
   if (removes()) {
     if (removal_.cells.empty()) return;
-    return view_->paintTexts(painter, view_->sizeFor(QStringLiteral("-0.0000"), {4, 0}), [this](int row, int column) {
+    return view_->paintTexts(painter, view_->sizeFor(QStringLiteral("-0.0000")), [this](int row, int column) {
       const double change = removal_.cell(row, column).mean;
       return std::isnan(change) ? QString() : inPrint(QString::number(change, 'f', 4));
     });
   }
-  view_->paintTexts(painter, view_->sizeFor(QStringLiteral("0.00"), {4, 0}),
+  view_->paintTexts(painter, view_->sizeFor(QStringLiteral("0.0"), 2),
                     [this](int row, int column) { return liftText(lift_[row * view_->columns() + columns_[column]]); });
+}
+
+// The domain that was clicked with the expert; all rows if the expert was chosen elsewhere.
+int SpecialisationPanel::chosenRow() const {
+  return domain_ < 0 ? MatrixPlot::kAllRows : std::min(domain_, view_->rows() - 1);
 }
 
 QStringList SpecialisationPanel::describe(int row, int column) const {
@@ -338,48 +341,35 @@ QStringList SpecialisationPanel::describe(int row, int column) const {
   return readout({frame_->step, std::int64_t{specialisation->layer}, domain, std::int64_t{columns_[column]}});
 }
 
-Panel::Answer SpecialisationPanel::expertsOf(std::size_t domain) const {
-  const std::size_t experts = counts()->n_experts();
-  std::vector<std::size_t> order(experts);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto share = [&](std::size_t expert) { return share_[domain * experts + expert]; };
-  const std::size_t named = std::min(kNamedExperts, experts);
-  std::ranges::partial_sort(order, order.begin() + named, std::greater(), share);
-  QStringList names, ids;
-  for (std::size_t i = 0; i < named; ++i) {
-    ids << QString::number(order[i]);
-    names << QString("%1 (%2)").arg(order[i]).arg(formatPercent(share(order[i])));
-  }
-  const QString name = domainName(selection_->history()->info(), domain);
-  const QString preference = QString("%1 goes most to experts %2").arg(name, listed(names));
-  return {QString("Which experts take %1?").arg(name),
-          {QString("%1; an even share is %2").arg(preference, formatPercent(1 / static_cast<double>(experts))),
-           preference, QString("%1: experts %2").arg(name, listed(ids)), QString("%1: expert %2").arg(name, ids[0])}};
-}
-
 Panel::Answer SpecialisationPanel::answer() const {
   if (removes()) return answerOfRemoval();
   if (byBytes()) return answerTo("Which expert gets which bytes?", bytes_->answers());
   const SpecialisationFrame* specialisation = counts();
   if (!specialisation || !view_->notice().isEmpty() || lift_.empty()) return {};
-  if (domain_ >= 0 && domain_ < view_->rows() && specialisation->n_experts() > 1 &&
-      !is_missing(share_[domain_ * specialisation->n_experts()]))
-    return expertsOf(domain_);
-  const std::size_t best = highestLift(lift_);
+  const std::size_t experts = specialisation->n_experts();
+  const bool is_of_one = selection_->expert() >= 0 && selection_->expert() < to_int(experts);
+  std::size_t best = is_of_one ? selection_->expert() : highestLift(lift_);
+  for (std::size_t i = best; is_of_one && i < lift_.size(); i += experts)
+    if (!is_missing(lift_[i]) && (is_missing(lift_[best]) || lift_[i] > lift_[best])) best = i;
+  if (is_of_one && domain_ >= 0 && domain_ < view_->rows()) best = domain_ * experts + selection_->expert();
   if (is_missing(lift_[best])) return {};
-  const QString question = "Do experts specialise?", times = formatValue(lift_[best], 2);
+  const QString times = formatValue(lift_[best], 2),
+                question = is_of_one ? QString("What does this expert get?") : QString("Do experts specialise?");
   if (frame_)
     if (const QStringList forced = forcedAnswer(*selection_, frame_->step); !forced.isEmpty())
       return {question, forced};
-  QString domain = domainName(selection_->history()->info(), best / specialisation->n_experts());
+  QString domain = domainName(selection_->history()->info(), best / experts);
   if (specialisation->layer != selection_->layer()) domain += QString(" in layer %1").arg(specialisation->layer);
-  const auto expert = best % specialisation->n_experts();
-  if (lift_[best] < kMinPreference)
+  const std::size_t expert = best % experts;
+  if (!is_of_one && lift_[best] < kMinPreference)
     return {question,
             {QString("No: at most %1 \u00d7 its share of %2").arg(times, domain),
              QString("No: at most %1 \u00d7").arg(times)}};
   return {question,
-          {QString("Expert %1 gets %2 \u00d7 its share of %3").arg(expert).arg(times, domain),
+          {QString("Expert %1 gets %2 of %3 and %4 of all text: %5 \u00d7 its share")
+               .arg(expert)
+               .arg(formatPercent(share_[best]), domain, formatPercent(base_[expert]), times),
+           QString("Expert %1 gets %2 \u00d7 its share of %3").arg(expert).arg(times, domain),
            QString("Expert %1 on %2: %3 \u00d7").arg(expert).arg(domain, times)}};
 }
 

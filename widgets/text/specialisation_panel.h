@@ -51,10 +51,10 @@ class SpecialisationPanel : public Panel {
   int order() const;                          // by id while the run trains, so that the experts keep their places
   bool byBytes() const;
   std::vector<int> columnOrder(const SpecialisationFrame& table, const std::vector<float>& lift) const;
+  int chosenRow() const;
   QStringList describe(int row, int column) const;
   QStringList countedDomains() const;
   void findCounts();
-  Answer expertsOf(std::size_t domain) const;
 
   QStackedWidget* stack_;
   MatrixPlot* view_;

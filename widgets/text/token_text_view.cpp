@@ -16,6 +16,8 @@ namespace moescope {
 
 namespace {
 
+// Font scales of the letters: of several layers, and from the largest to the usual one of one layer.
+constexpr double kSmallLetters = 0.95, kUsualLetters = 1.1, kLargestLetters = 1.7, kLetterStep = 0.1;
 constexpr int kLegendHeight = 20, kLayerLabel = 42;  // pixels at the usual font size
 
 QColor mixedColor(const QColor& a, const QColor& b, double t) {
@@ -46,14 +48,24 @@ void TokenTextView::setText(std::shared_ptr<const TokenFrame> text, std::vector<
 }
 
 QFont TokenTextView::letters() const {
-  return scaledFont(formulaFont(font()), manyRows() ? 0.95 : 1.1);
+  return scaledFont(formulaFont(font()), size_);
 }
 
-// Lays out one layer as text, in which a line feed ends a line, and several layers as a table whose lines are as long
-// as they fit.
+// The letters of one layer are as large as the room allows, up to kLargestLetters.
 void TokenTextView::layOut() {
   places_.clear();
   if (!text_) return;
+  for (size_ = manyRows() ? kSmallLetters : kLargestLetters;; size_ -= kLetterStep) {
+    placeLetters();
+    if (manyRows() || lines_ <= visible_lines_ || size_ < kUsualLetters + kLetterStep / 2) break;
+  }
+  first_line_ = std::clamp(first_line_, 0, std::max(0, lines_ - visible_lines_));
+}
+
+// Places one layer as text, in which a line feed ends a line, and several layers as a table whose lines are as long as
+// they fit.
+void TokenTextView::placeLetters() {
+  places_.clear();
   const QFontMetrics metrics(letters());
   letter_ = {metrics.horizontalAdvance(QLatin1Char('m')) + 2, metrics.height() + 1};
   margin_ = manyRows() ? withType(kLayerLabel) : 0;
@@ -77,7 +89,6 @@ void TokenTextView::layOut() {
     row_height_ = std::clamp(fitting, 3, 12);
   }
   visible_lines_ = std::max(1, room.height() / std::max(1, lineHeight()));
-  first_line_ = std::clamp(first_line_, 0, std::max(0, lines_ - visible_lines_));
 }
 
 QRect TokenTextView::cellOf(int position) const {

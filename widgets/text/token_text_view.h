@@ -62,6 +62,7 @@ class TokenTextView : public PlotFrame {
     int expert;
   };
   void layOut();
+  void placeLetters();
   QFont letters() const;
   bool manyRows() const { return rows_.size() > 1; }
   int lineHeight() const { return letter_.height() + (manyRows() ? to_int(rows_.size()) * row_height_ : 0) + gap_; }
@@ -82,7 +83,8 @@ class TokenTextView : public PlotFrame {
   std::vector<TokenSpan> tokens_;
   std::vector<Place> places_;  // place of each byte
   std::vector<Chip> chips_;
-  QSize letter_;  // size of a cell
+  QSize letter_;     // size of a cell
+  double size_ = 1;  // font scale of the letters
   int row_height_ = 0, gap_ = 3, margin_ = 0, lines_ = 0, first_line_ = 0, visible_lines_ = 1;
   int highlight_layer_ = -1, highlight_ = -1, current_ = -1;
 };

@@ -27,7 +27,9 @@ class TokenPathPlot : public PlotFrame {
     layer_ = layer;
     expert_ = expert;
   }
-  QSize minimumSizeHint() const override { return {120, 60}; }
+  QSize minimumSizeHint() const override {  // the bars have room for their numbers
+    return {120, margins().top() + margins().bottom() + fontMetrics().height() + 2};
+  }
 
  signals:
   void expertChosen(int layer, int expert);
