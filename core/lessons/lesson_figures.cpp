@@ -114,8 +114,8 @@ std::string comparison_text(const LessonFigure& figure, double value, double ref
   if (figure_text(figure, value) == figure_text(figure, reference)) return "the same as";
   if (std::string_view(find_lesson_figure(figure.key)->unit) == "dB")  // of the rounded values
     return figure_text(figure, std::fabs(std::round(10 * value) - std::round(10 * reference)) / 10) + " " + direction;
-  if (is_share(figure))
-    return fmt::format("{:.3g} percentage points {}", 100 * std::fabs(value - reference), direction);
+  const double points = 100 * std::fabs(value - reference);
+  if (is_share(figure)) return fmt::format("{:.{}f} percentage points {}", points, points < 1 ? 2 : 1, direction);
   const double ratio = reference > 0 ? value / reference : NAN;
   if (!std::isfinite(ratio)) return direction;
   if (ratio >= 2) return fmt::format("{:.{}f} times as high as", ratio, ratio < 10 ? 1 : 0);

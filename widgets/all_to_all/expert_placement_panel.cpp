@@ -547,7 +547,7 @@ Panel::Answer ExpertPlacementPanel::answer() const {
   const QString best = QString::number(overloads_[balanced], 'f', 2);
   const QString multiple = (shown == balanced ? best : best + " instead of " + present) + QString(" \u00d7 the mean");
   return {question,
-          {QString("With replicas, planned from %1: the fullest rank gets %2").arg(plan, multiple),
+          {QString("With replicas, planned from %1: in this batch the fullest rank gets %2").arg(plan, multiple),
            QString("With replicas: %1").arg(multiple), multiple}};
 }
 

@@ -148,7 +148,8 @@ Panel::Answer LossPanel::answer() const {
   if (!history || history->steps().empty()) return {};
   const float value = history->value_at(shownMetric(), kWholeRun, selection_->step());
   if (is_missing(value)) return {};
-  const QString value_text = metricIsShare(shownMetric()) ? formatPercent(value) : formatValue(value, 3);
+  const auto textOf = [this](float v) { return metricIsShare(shownMetric()) ? formatPercent(v) : formatValue(v, 3); };
+  const QString value_text = textOf(value);
   // The trend is that of the training loss. A checkpoint does not learn: its steps are batches of texts.
   const bool is_alone = selection_->histories().size() == 1;
   const QString letter = runLetter(*selection_, selection_->run());
@@ -162,20 +163,18 @@ Panel::Answer LossPanel::answer() const {
     const QString text = QString("%1: %2").arg(at, value_text);
     const int smoothing = shownSmoothing(*history);
     if (smoothing <= 0) return {{}, {text, value_text}};
-    const LineSeries curve{.history = selection_->histories()[selection_->run()],
-                           .metric = shownMetric(),
-                           .label = {},
-                           .smoothing = smoothing};
-    const float smoothed = curve.smoothedAt(selection_->step());
-    const QString smoothed_text = metricIsShare(shownMetric()) ? formatPercent(smoothed) : formatValue(smoothed, 3);
-    return {{}, {text + QString(", mean of the last %1 steps %2").arg(smoothing).arg(smoothed_text), text, value_text}};
+    const LineSeries curve{selection_->histories()[selection_->run()], shownMetric(), kWholeRun, {}, 0, smoothing};
+    const QString smoothed = textOf(curve.smoothedAt(selection_->step()));
+    return {{}, {text + QString(", mean of the last %1 steps %2").arg(smoothing).arg(smoothed), text, value_text}};
   }
   const LossTrend trend = loss_trend(*history, selection_->step());
   QStringList answers = answersOf(trend);
   const QString text_of_others = textOfOthers(*selection_, [this](const History& run) {
     return answersOf(loss_trend(run, selection_->shownStepOf(run))).back();
   });
-  if (!text_of_others.isEmpty()) answers.prepend(answers.back() + QStringLiteral("; ") + text_of_others);
+  if (!text_of_others.isEmpty())  // the shortest form and, if there is room, the one with the number of steps
+    for (const QString& text_of_run : {answers.back(), answers.value(1, answers.back())})
+      answers.prepend(text_of_run + QStringLiteral("; ") + text_of_others);
   return {is_alone ? QString("Is it learning?") : QString("Is %1 learning?").arg(letter), answers,
           trend.direction == LossTrend::lost};
 }

@@ -28,7 +28,8 @@ std::vector<StepRange> octaves(StepRange range) {
   return parts;
 }
 
-// Returns the mean of the last `width` bins at each bin; NaN for an empty bin.
+// Returns the mean of the last `width` bins at each bin; NaN for an empty bin, and before there are as many bins. (If
+// there never are, the means of fewer.)
 std::vector<float> trailingMeans(const std::vector<PyramidBin>& bins, int width) {
   std::vector<double> sums{0};
   std::vector<std::int64_t> counts{0};
@@ -39,7 +40,7 @@ std::vector<float> trailingMeans(const std::vector<PyramidBin>& bins, int width)
   std::vector<float> means(bins.size(), kNoValue);
   for (int i = 0; i < to_int(bins.size()); ++i) {
     const int first = std::max(0, i + 1 - width);
-    if (bins[i].finite == 0) continue;
+    if (bins[i].finite == 0 || (i + 1 < width && width <= to_int(bins.size()))) continue;
     means[i] = static_cast<float>((sums[i + 1] - sums[first]) / (counts[i + 1] - counts[first]));
   }
   return means;
@@ -97,15 +98,18 @@ std::vector<LinePlot::Column> LinePlot::columnsOf(const LineSeries& series) cons
     const double share = std::abs(xOf(part.last + 0.5) - xOf(part.first - 0.5)) / std::max(1, plotRect().width());
     const int room = std::max(1, static_cast<int>(std::ceil(share * width)));
     const int bins = to_int(std::min<std::int64_t>(part.size(), room));
-    const std::vector<std::int64_t> edges = selection_->edgesOf(*series.history, slice_edges(part, bins));
-    const auto slices =
-        series.fetch ? series.fetch(part, bins) : series.history->series(series.metric, series.layer, edges);
     const double per_bin = static_cast<double>(part.size()) / bins;
-    std::vector<float> smooth(slices.size(), kNoValue);
-    if (series.smoothing > 0)
-      smooth = trailingMeans(slices, std::max(1, to_int(std::lround(series.smoothing / per_bin))));
-    for (std::size_t i = 0; i < slices.size(); ++i)
-      columns.push_back({part.first - 0.5 + (i + 0.5) * per_bin, slices[i], smooth[i]});
+    const int mean_bins = std::max(1, to_int(std::lround(series.smoothing / per_bin)));
+    // Also reads what is before the part, for the means of its first bins.
+    const std::int64_t before = std::lround((mean_bins - 1) * per_bin);
+    const StepRange read{std::max(std::min(part.first, series.history->steps().first), part.first - before), part.last};
+    const int lead = to_int(std::lround((part.first - read.first) / per_bin));
+    const auto edges = selection_->edgesOf(*series.history, slice_edges(read, lead + bins));
+    const auto slices =
+        series.fetch ? series.fetch(read, lead + bins) : series.history->series(series.metric, series.layer, edges);
+    const std::vector<float> smooth = trailingMeans(slices, mean_bins);
+    for (int i = lead; i < to_int(slices.size()); ++i)
+      columns.push_back({part.first - 0.5 + (i - lead + 0.5) * per_bin, slices[i], smooth[i]});
   }
   return columns;
 }
@@ -523,7 +527,6 @@ ValueTable LinePlot::table() const {
   std::vector<ValueColumn> columns{{"step"}};
   if (!notice().isEmpty()) return ValueTable(std::move(columns));
   std::vector<std::vector<PyramidBin>> values;
-  std::vector<std::vector<float>> smoothed;
   const std::vector<std::int64_t> steps = stepsOfAll();
   const std::vector<std::int64_t> edges = edges_of(steps);
   for (const LineSeries& series : series_) {
@@ -532,14 +535,15 @@ ValueTable LinePlot::table() const {
     if (smooth) columns.push_back({QString("%1, mean of %2").arg(series.label).arg(series.smoothing).toStdString()});
     const std::vector<std::int64_t> edges_of_run = selection_->edgesOf(*series.history, edges);
     values.push_back(series.inBins(edges_of_run));
-    smoothed.push_back(smooth ? trailingMeans(values.back(), series.smoothing) : std::vector<float>{});
   }
   ValueTable table(std::move(columns));
   for (std::size_t i = 0; i < steps.size(); ++i) {
     std::vector<TableValue> row{steps[i]};
     for (std::size_t s = 0; s < values.size(); ++s) {
       row.push_back(table_value(values[s][i]));
-      if (!smoothed[s].empty()) row.push_back(table_value(smoothed[s][i]));
+      if (series_[s].smoothing <= 0) continue;
+      const float mean = series_[s].smoothedAt(selection_->stepOf(*series_[s].history, steps[i]));
+      row.push_back(table_value(values[s][i].finite > 0 ? mean : kNoValue));
     }
     table.add_row(row);
   }

@@ -27,8 +27,9 @@ constexpr int kHoverMs = 16;
 
 // Returns the longest form of a caption that fits: "Cross-entropy loss, nats/token", or "nats/token".
 QString fittingCaption(const QString& caption, const QFontMetrics& metrics, int width) {
-  const QString unit = caption.section(QLatin1String(", "), -1);
-  if (const QString shown = fittingText({caption, unit}, metrics, width); !shown.isEmpty()) return shown;
+  QStringList forms = captionForms(caption);
+  forms << forms.back().section(QLatin1String(", "), -1);
+  if (const QString shown = fittingText(forms, metrics, width); !shown.isEmpty()) return shown;
   return elidedWords(caption, metrics, width);
 }
 
@@ -376,8 +377,7 @@ std::vector<PlacedLabel> separateLabels(std::vector<PlacedLabel> labels) {
 }
 
 // Returns the place of a caption: before the first label, else after the last one, else between two labels as far to
-// the right as possible, else before the last one, where it covers other labels; -1: nowhere. `end`: the end of the
-// caption if it is after the last label.
+// the right as possible; -1: nowhere. `end`: the end of the caption if it is after the last label.
 int captionPlace(const std::vector<PlacedLabel>& labels, int width, int end) {
   constexpr int kGap = kSpace8;
   if (labels.empty()) return end - width;
@@ -386,8 +386,7 @@ int captionPlace(const std::vector<PlacedLabel>& labels, int width, int end) {
   if (last.end() + kGap + width <= end) return end - width;
   for (std::size_t i = labels.size() - 1; i > 0; --i)
     if (labels[i].begin - labels[i - 1].end() >= width + 2 * kGap) return labels[i].begin - kGap - width;
-  const int before_last = last.begin - kGap - width;
-  return before_last >= first.end() + kGap ? before_last : -1;
+  return -1;
 }
 
 }  // namespace
@@ -412,14 +411,14 @@ void PlotFrame::paintBottomAxis(QPainter& painter, const Axis& axis, const std::
   labels = separateLabels(std::move(labels));
   painter.setPen(mutedText(palette()));
   for (const QString& form : captions) {
-    const int wide = metrics.horizontalAdvance(form), caption_x = captionPlace(labels, wide, plot.right() + 1);
-    std::vector<PlacedLabel> free = labels;
-    std::erase_if(free, [&](const PlacedLabel& label) {
-      return label.begin < caption_x + wide + kSpace8 && label.end() + kSpace8 > caption_x;
-    });
-    if (caption_x < 0 || (free.size() < labels.size() && form != captions.back())) continue;
+    const int wide = metrics.horizontalAdvance(form);
+    int caption_x = captionPlace(labels, wide, plot.right() + 1);
+    while (caption_x < 0 && form == captions.back() && labels.size() > 2) {  // every second label leaves
+      for (auto i = std::ssize(labels) - 2; i >= 0; i -= 2) labels.erase(labels.begin() + i);
+      caption_x = captionPlace(labels, wide, plot.right() + 1);
+    }
+    if (caption_x < 0) continue;
     paintText(caption_x, wide, form);
-    labels = std::move(free);
     break;
   }
   for (const PlacedLabel& label : labels) paintText(label.begin, label.width, label.text);

@@ -446,19 +446,19 @@ Panel::Answer ExpertLoadPanel::answerOfLayer() const {
   const QString question = QString("Who gets the tokens of layer %1?").arg(load->layer);
   if (load->max_vio <= 0) return {question, {evenText(*selection_->history())}};
   const FullestExperts fullest = fullest_experts(load->utilisation);
-  const QString short_load = QString("at most %1 \u00d7 fair share").arg(formatValue(load->max_vio + 1, 3));
+  const QString load_text = QString("%1 \u00d7 fair share").arg(formatValue(load->max_vio + 1, 3));
   QString first = QString("Expert %1 gets the most, %2").arg(load->fullest).arg(sharesText(load->max_vio + 1));
   if (fullest.experts.size() > 1)
-    first = QString("%1 experts take %2 % of the token copies, ")
+    first = QString("%1 experts take %2 % of the token copies, at most ")
                 .arg(fullest.experts.size())
                 .arg(100 * fullest.share, 0, 'f', 0) +
-            short_load;
+            load_text;
   if (load->silent > 0)
     first += QString(load->silent == 1 ? ", %1 of %2 gets none" : ", %1 of %2 get none")
                  .arg(load->silent)
                  .arg(load->utilisation.size());
   const QString steps = QString(", over %1").arg(selection_->windowText(window().steps));
-  return {question, {first + steps, first, short_load + steps, short_load}};
+  return {question, {first + steps, first, "Fullest: " + load_text + steps, "Fullest: " + load_text}};
 }
 
 ValueTable ExpertLoadPanel::table() const {
