@@ -364,7 +364,7 @@ Panel::Answer SpecialisationPanel::answer() const {
   if (!is_of_one && lift_[best] < kMinPreference)
     return {question,
             {QString("No: at most %1 \u00d7 its share of %2").arg(times, domain),
-             QString("No expert above %1 \u00d7 its share").arg(times)}};
+             QString("None above %1 \u00d7").arg(times)}};
   return {question,
           {QString("Expert %1 gets %2 of %3 and %4 of all text: %5 \u00d7 its share")
                .arg(expert)
