@@ -107,8 +107,12 @@ QList<FullPage*> FirstSteps::pages() const {
 void FirstSteps::offerPage() {
   is_wanted_ = true;
   showProgress();
-  if (session_->histories().empty() && !session_->opening() && !needsRun(*workspaces_)) requested_page_ = page_;
+  if (isEmpty() && !session_->opening() && !needsRun(*workspaces_)) requested_page_ = page_;
   look();
+}
+
+bool FirstSteps::isEmpty() const {
+  return session_->histories().empty() && !session_->isFollowing() && !(lessons_ && lessons_->active());
 }
 
 void FirstSteps::showPage() {
@@ -131,9 +135,8 @@ void FirstSteps::ask(FullPage* page) {
 // page stays while the first run is being opened, so that no empty panels are shown in between.
 void FirstSteps::look() {
   const bool busy = session_->opening() && page_->isHidden();
-  const bool is_empty = session_->histories().empty() && !session_->isFollowing() && !(lessons_ && lessons_->active());
   const Workspace* workspace = workspaces_->current();
-  const bool offers = is_wanted_ && is_empty && !busy && needsRun(*workspaces_);
+  const bool offers = is_wanted_ && isEmpty() && !busy && needsRun(*workspaces_);
   const FullPage* page = requested_page_;
   if (!page && offers) page = page_;
   for (FullPage* full_page : pages()) {

@@ -37,6 +37,7 @@ class FirstSteps : public QObject {
 
  private:
   QList<FullPage*> pages() const;
+  bool isEmpty() const;  // no run, no followed file, no lesson
   void connectPages(LessonActions* lessons);
   void ask(FullPage* page);
   void look();

@@ -129,11 +129,14 @@ std::string toml_text(const std::string& text) {
   return quoted + '"';
 }
 
-void append_wrapped(std::string& out, const std::string& text, std::size_t width) {
+}  // namespace
+
+void append_comment(std::string& out, const std::string& text) {
+  constexpr std::size_t kCommentWidth = 110;
   std::istringstream words(text);
   std::string line = "#", word;
   while (words >> word) {
-    if (line.size() + 1 + word.size() > width) {
+    if (line.size() + 1 + word.size() > kCommentWidth) {
       out += line + '\n';
       line.assign(1, '#');
     }
@@ -141,8 +144,6 @@ void append_wrapped(std::string& out, const std::string& text, std::size_t width
   }
   out += line + '\n';
 }
-
-}  // namespace
 
 std::string allowed_text(const ConfigField& field) {
   if (!field.choices.empty()) return joined(field.choices, " | ");
@@ -319,7 +320,7 @@ std::string to_toml(const RunConfig& config) {
     if (field.section != section) out += "\n[" + std::string(field.section) + "]\n";
     section = field.section;
     out += '\n';
-    append_wrapped(out, field.help, 110);
+    append_comment(out, field.help);
     out += "# Allowed: " + allowed_text(field) + (field.live ? "; can be changed while it trains.\n" : ".\n");
     out += std::string(field.name()) + " = " + toml_value(field.get(config)) + '\n';
   }

@@ -170,7 +170,7 @@ std::string train_options(const Assignment& assignment, const RunConfig& config)
 std::string comment(const std::string& text) {
   std::string lines;
   for (std::string_view remaining_lines = trimmed(text, " \n"); !remaining_lines.empty();)
-    lines += "# " + std::string(take_until(remaining_lines, '\n')) + '\n';
+    append_comment(lines, std::string(take_until(remaining_lines, '\n')));
   return lines;
 }
 
@@ -301,8 +301,8 @@ std::string hand_in_form(const Assignment& assignment, const std::string& studen
           text += comment("  " + check.text);
     text += std::string("[settings.") + run_letter(run) + "]\n";
     for (const Setting& setting : settings)
-      text += "# " + setting.key() + " = " + toml_value(setting.field().get(lesson.runs[run])) + "    (" +
-              allowed_text(setting.field()) + ")\n";
+      text += '\n' + comment(setting.field().help) + "# " + setting.key() + " = " +
+              toml_value(setting.field().get(lesson.runs[run])) + "    (" + allowed_text(setting.field()) + ")\n";
   }
   return text;
 }

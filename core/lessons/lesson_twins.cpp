@@ -27,7 +27,7 @@ Balancing balancing_of(const RouterConfig& router) {
 
 bool another_way_of_balancing(const RouterConfig& a, const RouterConfig& b) {
   const Balancing of_a = balancing_of(a), of_b = balancing_of(b);
-  return of_a != of_b && of_a != Balancing::both && of_b != Balancing::both;
+  return (of_a != of_b || a.balance_rule != b.balance_rule) && of_a != Balancing::both && of_b != Balancing::both;
 }
 
 // True if all linear layers except the head have one recipe.
@@ -101,7 +101,8 @@ std::vector<std::string> things_that_differ(const RunConfig& a, const RunConfig&
   for (const ConfigDifference& changed : difference(a, b)) things.push_back(changed.setting.key());
   if (another_way_of_balancing(a.router, b.router))
     fold(things, "way of balancing",
-         {&RouterConfig::bias_update_rate, &RouterConfig::aux_mode, &RouterConfig::aux_coeff});
+         {&RouterConfig::balance_rule, &RouterConfig::bias_update_rate, &RouterConfig::aux_mode,
+          &RouterConfig::aux_coeff});
   if (dense_size(a, b) || dense_size(b, a))
     fold(things, "experts", {&ModelConfig::n_dense_layers, &ModelConfig::dense_inter});
   if (has_one_recipe(a.precision) && has_one_recipe(b.precision))

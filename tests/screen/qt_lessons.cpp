@@ -238,8 +238,8 @@ class LessonTest : public QObject {
     fresh.open("group-mask");
     const QStringList expected = open_panels(fresh);
     QVERIFY(!expected.isEmpty());
-    open.open("counted-twice");
-    QCOMPARE(open_panels(open), QStringList("dock_router_expert"));
+    open.open("counted-padding");
+    QCOMPARE(open_panels(open), QStringList("dock_router_load_over_time"));
     open.open("group-mask");
     QCOMPARE(open_panels(open), expected);
     open.window.workspaces()->bringUp("Router");
