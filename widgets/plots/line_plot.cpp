@@ -528,13 +528,11 @@ ValueTable LinePlot::table() const {
   if (!notice().isEmpty()) return ValueTable(std::move(columns));
   std::vector<std::vector<PyramidBin>> values;
   const std::vector<std::int64_t> steps = stepsOfAll();
-  const std::vector<std::int64_t> edges = edges_of(steps);
   for (const LineSeries& series : series_) {
-    const bool smooth = series.smoothing > 0;
     columns.push_back({(series.label + QStringLiteral(", ") + caption_).toStdString()});
-    if (smooth) columns.push_back({QString("%1, mean of %2").arg(series.label).arg(series.smoothing).toStdString()});
-    const std::vector<std::int64_t> edges_of_run = selection_->edgesOf(*series.history, edges);
-    values.push_back(series.inBins(edges_of_run));
+    if (series.smoothing > 0)
+      columns.push_back({QString("%1, mean of %2").arg(series.label).arg(series.smoothing).toStdString()});
+    values.push_back(series.inBins(selection_->edgesOf(*series.history, edges_of(steps))));
   }
   ValueTable table(std::move(columns));
   for (std::size_t i = 0; i < steps.size(); ++i) {
