@@ -9,6 +9,7 @@
 #include <map>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 #include "core/config/config_difference.h"
 #include "core/config/config_rules.h"
@@ -131,18 +132,19 @@ std::string toml_text(const std::string& text) {
 
 }  // namespace
 
-void append_comment(std::string& out, const std::string& text) {
-  constexpr std::size_t kCommentWidth = 110;
-  std::istringstream words(text);
-  std::string line = "#", word;
-  while (words >> word) {
-    if (line.size() + 1 + word.size() > kCommentWidth) {
-      out += line + '\n';
-      line.assign(1, '#');
+std::string toml_comment(std::string_view text) {
+  constexpr std::size_t kWidth = 110;
+  std::string lines;
+  for (std::string_view remaining_lines = trimmed(text, " \n"); !remaining_lines.empty();) {
+    std::istringstream words{std::string(take_until(remaining_lines, '\n'))};
+    std::string line = "#", word;
+    while (words >> word) {
+      if (line.size() + 1 + word.size() > kWidth) lines += std::exchange(line, "#") + '\n';
+      line += ' ' + word;
     }
-    line += ' ' + word;
+    lines += line + '\n';
   }
-  out += line + '\n';
+  return lines;
 }
 
 std::string allowed_text(const ConfigField& field) {
@@ -320,8 +322,8 @@ std::string to_toml(const RunConfig& config) {
     if (field.section != section) out += "\n[" + std::string(field.section) + "]\n";
     section = field.section;
     out += '\n';
-    append_comment(out, field.help);
-    out += "# Allowed: " + allowed_text(field) + (field.live ? "; can be changed while it trains.\n" : ".\n");
+    out += toml_comment(field.help) + "# Allowed: " + allowed_text(field) +
+           (field.live ? "; can be changed while it trains.\n" : ".\n");
     out += std::string(field.name()) + " = " + toml_value(field.get(config)) + '\n';
   }
   return out;

@@ -47,8 +47,7 @@ std::string comparison_preset_of(const std::vector<RunConfig>& runs);
 // Returns the parsed run and its twins.
 std::vector<RunConfig> all_runs(const ParsedConfig& parsed);
 
-// Appends `text` as lines of a TOML comment.
-void append_comment(std::string& out, const std::string& text);
+std::string toml_comment(std::string_view text);  // `text` as lines of a comment
 // Returns TOML with every key and with comments from the table's help. parse_config reads it back to an equal config.
 std::string to_toml(const RunConfig& config);
 

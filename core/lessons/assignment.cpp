@@ -167,17 +167,10 @@ std::string train_options(const Assignment& assignment, const RunConfig& config)
   return options;
 }
 
-std::string comment(const std::string& text) {
-  std::string lines;
-  for (std::string_view remaining_lines = trimmed(text, " \n"); !remaining_lines.empty();)
-    append_comment(lines, std::string(take_until(remaining_lines, '\n')));
-  return lines;
-}
-
 std::string prediction_form(const LessonPrediction& prediction, int step) {
-  std::string text = comment(prediction.question);
+  std::string text = toml_comment(prediction.question);
   for (std::size_t i = 0; i < prediction.choices.size(); ++i)
-    text += comment(fmt::format("  {}: {}", i + 1, prediction.choices[i]));
+    text += toml_comment(fmt::format("  {}: {}", i + 1, prediction.choices[i]));
   return text + step_key(step) + " = \"?\"\n";
 }
 
@@ -272,7 +265,7 @@ std::string to_toml(const HandIn& hand_in) {
 std::string hand_in_form(const Assignment& assignment, const std::string& student) {
   const Lesson& lesson = assignment.lesson;
   std::string text =
-      comment(lesson.title + ". " + lesson.teaches) +
+      toml_comment(lesson.title + ". " + lesson.teaches) +
       "# Replace every \"?\" by a number: first the predictions, then train the runs, then the answers. A prediction\n"
       "# has its mark if it is made. Choose your settings at the end: take the # from a line. Then\n"
       "#   moescope-cli lesson --hand-in THIS_FILE -o HAND_IN.toml\n"
@@ -280,7 +273,7 @@ std::string hand_in_form(const Assignment& assignment, const std::string& studen
   text += fmt::format("problem_set = \"{}\"\nstudent = \"{}\"\nseed = {}\n\n[predictions]\n", lesson.name, student,
                       seed_of_student(student));
   for (std::size_t i = 0; i < lesson.steps.size(); ++i) {
-    text += '\n' + comment(fmt::format("{}. {}\n{}", i + 1, lesson.steps[i].title, lesson.steps[i].text));
+    text += '\n' + toml_comment(fmt::format("{}. {}\n{}", i + 1, lesson.steps[i].title, lesson.steps[i].text));
     if (lesson.steps[i].prediction) text += prediction_form(*lesson.steps[i].prediction, to_int(i));
   }
   text +=
@@ -290,7 +283,8 @@ std::string hand_in_form(const Assignment& assignment, const std::string& studen
                         run_letter(run), lesson.runs[run].name);
   text += "\n[answers]\n";
   for (const AssignmentNumber& number : assignment.numbers)
-    text += '\n' + comment(fmt::format("{}; may differ by {:g} % of its value", number.question, 100 * number.within)) +
+    text += '\n' +
+            toml_comment(fmt::format("{}; may differ by {:g} % of its value", number.question, 100 * number.within)) +
             number.value + " = \"?\"\n";
   for (const auto& [run, settings] : assignment.may_set) {
     text += fmt::format("\n# Your settings of run {}, a line KEY = VALUE for each; what they must reach:\n",
@@ -298,10 +292,10 @@ std::string hand_in_form(const Assignment& assignment, const std::string& studen
     for (const LessonStep& step : lesson.steps)
       for (const LessonCheck& check : step.checks)
         if (const auto* shown = std::get_if<RunFigure>(&check.figure.source); shown && shown->run == run)
-          text += comment("  " + check.text);
+          text += toml_comment("  " + check.text);
     text += std::string("[settings.") + run_letter(run) + "]\n";
     for (const Setting& setting : settings)
-      text += '\n' + comment(setting.field().help) + "# " + setting.key() + " = " +
+      text += '\n' + toml_comment(setting.field().help) + "# " + setting.key() + " = " +
               toml_value(setting.field().get(lesson.runs[run])) + "    (" + allowed_text(setting.field()) + ")\n";
   }
   return text;

@@ -8,6 +8,7 @@
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"
 #include "core/files/text/words.h"
+#include "core/lessons/assignment.h"
 
 namespace moescope {
 namespace {
@@ -42,10 +43,6 @@ void fold(std::vector<std::string>& things, const char* recipe, std::initializer
     return std::ranges::find(settings, thing, &Setting::key) != settings.end();
   });
   if (removed > 0) things.push_back(recipe);
-}
-
-std::string letter(std::size_t place) {
-  return std::string(1, static_cast<char>('A' + place));
 }
 
 // Adds a sentence unless the list has it.
@@ -88,8 +85,8 @@ void judge_comparison(const LessonCheck& check, const Configs& configs, const st
     if (a == b || std::max(a, b) >= configs.size()) continue;
     const auto things = things_that_differ(configs[a], configs[b]);
     if (things.size() > 1)
-      add(fmt::format("{}, \"{}\": {} and {} differ in {} settings: {}", step, check.text, letter(a), letter(b),
-                      things.size(), joined(things, ", ")),
+      add(fmt::format("{}, \"{}\": {} and {} differ in {} settings: {}", step, check.text, run_letter(to_int(a)),
+                      run_letter(to_int(b)), things.size(), joined(things, ", ")),
           unclear);
   }
 }
@@ -124,7 +121,7 @@ std::vector<std::string> unclear_comparisons(const Lesson& lesson) {
       if (task.kind != LessonTask::Kind::run_until) continue;
       for (std::size_t twin = 1; twin < configs.size(); ++twin)
         if (const auto things = too_far(configs, twin); !things.empty())
-          add(step_name + ": " + letter(twin) +
+          add(step_name + ": " + run_letter(to_int(twin)) +
                   " differs from every earlier run in more than one setting: " + joined(things, ", "),
               unclear);
     }
