@@ -91,10 +91,12 @@ void addOptions(QCommandLineParser& parser) {
                     "also be given without --setup, as a desktop does when it opens such a link.",
                     "moescope:..."});
   parser.addOption({"data", "Train on this text file or folder of text files.", "PATH"});
-  parser.addOption({"lesson",
-                    "Begin a guided lesson: " + QString::fromStdString(joined(lesson_names(), ", ")) +
-                        ", its number, or a lesson file. With --screenshot: its first step, after its run.",
-                    "NAME"});
+  parser.addOption(
+      {"lesson",
+       "Begin a guided lesson: " + QString::fromStdString(joined(lesson_names(), ", ")) +
+           ", its number, a lesson file, or a fault: " + QString::fromStdString(joined(exhibit_names(), ", ")) +
+           ". With --screenshot: its first step, after its run.",
+       "NAME"});
   parser.addOption(
       {"follow",
        "Follow a log that another program writes: JSON lines, which may not exist yet, or anything else that can be "

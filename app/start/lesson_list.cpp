@@ -175,13 +175,13 @@ QString progressText(const LessonProgress& progress) {
     minutes += lesson.minutes;
     minutes_left += progress.isDone(lesson) ? 0 : lesson.minutes;
   }
-  return QString("%1 of %2 done, %3 of %4 faults seen; %5 of %6 minutes left")
+  return QString("%1 of %2 done, %3 of %4 minutes left; %5 of %6 faults seen")
       .arg(doneCount(lessons(), progress))
       .arg(lessons().size())
-      .arg(doneCount(exhibits(), progress))
-      .arg(exhibits().size())
       .arg(minutes_left)
-      .arg(minutes);
+      .arg(minutes)
+      .arg(doneCount(exhibits(), progress))
+      .arg(exhibits().size());
 }
 
 LessonList::LessonList(Form form, QWidget* parent) : QWidget(parent), form_(form), groups_(plainRow(this, kSpace8)) {

@@ -20,7 +20,7 @@ struct NextLesson {
 };
 NextLesson nextLesson(const LessonProgress& progress);
 
-// "4 of 12 done, 2 of 12 faults seen; 54 of 85 minutes left".
+// "4 of 12 done, 54 of 85 minutes left; 2 of 10 faults seen".
 QString progressText(const LessonProgress& progress);
 
 class LessonList : public QWidget {
