@@ -184,9 +184,9 @@ void NameCounts::take_list(std::int64_t step, std::span<const Number> list) {
     highest = value > highest ? value : highest;
   }
   count(step, std::ssize(list));
-  lowest_ = std::min(lowest_, static_cast<double>(lowest));
-  highest_ = std::max(highest_, static_cast<double>(highest));
-  last_ = static_cast<double>(list.back());
+  row_.lowest = std::min(row_.lowest, static_cast<double>(lowest));
+  row_.highest = std::max(row_.highest, static_cast<double>(highest));
+  row_.last = static_cast<double>(list.back());
 }
 template void NameCounts::take_list(std::int64_t step, std::span<const std::uint32_t> list);
 template void NameCounts::take_list(std::int64_t step, std::span<const double> list);
@@ -200,14 +200,14 @@ AccountBook::Name AccountBook::add(std::string_view name, const TagRule* rule, s
   const auto [row, is_new] = by_pattern_.try_emplace(key, nullptr);
   if (is_new) {
     row->second = &rows_.emplace_back();
-    row->second->first_ = name.substr(0, kLongestOfBook);
     row->second->pattern_ = pattern;
     row->second->rule_ = rule;
-    row->second->meaning_ = meaning;
-    row->second->is_shown_ = *meaning != 0;
-    if (place > 0) row->second->place_ = std::to_string(place);
+    row->second->row_.first = name.substr(0, kLongestOfBook);
+    row->second->row_.meaning = meaning;
+    row->second->row_.is_shown = *meaning != 0;
+    if (place > 0) row->second->row_.place = std::to_string(place);
   }
-  ++row->second->names_;
+  ++row->second->row_.names;
   Name added{row->second, -1};
   // Values of one series differ in one number of their names only, that of the expert.
   const auto [begin, end] = rule ? std::pair<std::size_t, std::size_t>() : expert_in(name);
@@ -222,13 +222,13 @@ AccountBook::Name AccountBook::add(std::string_view name, const TagRule* rule, s
 // Returns what cannot be right about the values of a known name; empty if nothing.
 std::string NameCounts::question() const {
   const auto counted_of = [this](std::int64_t n, const char* what) {
-    return fmt::format("{} of {}{}{}", n, counted(values_, "value", "values"), n == 1 ? " is " : " are ", what);
+    return fmt::format("{} of {}{}{}", n, counted(row_.values, "value", "values"), n == 1 ? " is " : " are ", what);
   };
   const bool is_loss = rule_->step == &TelemetryFrame::ce_loss || rule_->step == &TelemetryFrame::val_loss;
   if (is_loss && minus_ones_ > 0) return counted_of(minus_ones_, "-1: no loss, but \"this rank has no loss\"");
   if (is_loss && zeros_ > 0) return counted_of(zeros_, "exactly 0: no loss of a training");
-  if (lowest_ > highest_) return {};
-  const auto [lowest, highest] = std::minmax({rule_->figure_of(lowest_), rule_->figure_of(highest_)});
+  if (row_.lowest > row_.highest) return {};
+  const auto [lowest, highest] = std::minmax({rule_->figure_of(row_.lowest), rule_->figure_of(row_.highest)});
   if (lowest < 0 && !may_be_negative(*rule_)) return "the lowest is " + decimal(lowest, 4) + ": it is never negative";
   if (highest > 1 && is_share(*rule_)) return "the highest is " + decimal(highest, 4) + ": no share is above 1";
   return {};
@@ -248,7 +248,7 @@ void AccountBook::take(const Name& name, std::int64_t step, double value) {
 
 void AccountBook::take(const Name& name, std::int64_t step, std::span<const double> list) {
   NameCounts& counts = *name.counts;
-  counts.is_list_ = true;
+  counts.row_.is_list = true;
   NameCounts::Sum sum;
   if (counts.rule_) return counts.take_list(step, list);
   for (const double value : list) {
@@ -259,13 +259,13 @@ void AccountBook::take(const Name& name, std::int64_t step, std::span<const doub
 }
 
 void AccountBook::take_text(const Name& name, std::int64_t step, std::string_view text) {
-  NameCounts& counts = *name.counts;
-  counts.count(step, 1);
-  if (counts.text_.empty()) counts.text_ = printable(text.substr(0, kLongestExample));
+  name.counts->count(step, 1);
+  std::string& example = name.counts->row_.example;
+  if (example.empty() && !text.empty()) example = '"' + printable(text.substr(0, kLongestExample)) + '"';
 }
 
 void AccountBook::leave_out(const Name& name, std::string reason) {
-  if (name.counts->reason_.empty()) name.counts->reason_ = std::move(reason);
+  if (name.counts->row_.reason.empty()) name.counts->row_.reason = std::move(reason);
 }
 
 void AccountBook::ask(const Name& name, const char* means, std::string question) {
@@ -277,9 +277,9 @@ void AccountBook::ask(const Name& name, const char* means, std::string question)
 // number (loads divided by the fair share), or are whole numbers of one sum. A guess, which the user must confirm.
 void AccountBook::judge_shape(const NameCounts& counts, AccountRow& row) {
   const auto has = [&](std::string_view place) { return counts.pattern_.find(place) != std::string::npos; };
-  const bool may_be_loads = speaks_of_experts(counts.pattern_) || (counts.is_list_ && has(kLayerPlace));
-  if (counts.sums_.empty() || counts.lowest_ == counts.highest_ || !may_be_loads) return;
-  if (!counts.is_list_ && has(kLayerPlace) && !has(kExpertPlace) && !has(kNumberPlace)) return;  // one value per layer
+  const bool may_be_loads = speaks_of_experts(counts.pattern_) || (row.is_list && has(kLayerPlace));
+  if (counts.sums_.empty() || row.lowest == row.highest || !may_be_loads) return;
+  if (!row.is_list && has(kLayerPlace) && !has(kExpertPlace) && !has(kNumberPlace)) return;  // one value per layer
   const NameCounts::Sum& first = counts.sums_.begin()->second;
   const double experts = first.values;
   if (first.values < 2) return;
@@ -305,34 +305,21 @@ void AccountBook::judge_shape(const NameCounts& counts, AccountRow& row) {
     row.means = "load_share";
     row.reason = values + "add up to " + decimal(lowest, 4) +
                  (decimal(lowest, 4) == decimal(highest, 4) ? std::string() : " to " + decimal(highest, 4));
-  } else if (is_whole && (counts.is_list_ || counts.pattern_.find("expert") != std::string::npos)) {
+  } else if (is_whole && (row.is_list || counts.pattern_.find("expert") != std::string::npos)) {
     row.means = "tokens_per_expert";
     row.question = values + "are whole numbers of different sums: are they the tokens of each expert?";
   }
-  if (!row.means.empty())
-    row.pattern = rule_pattern(counts.names_ > 1 ? counts.pattern_ : counts.first_, counts.is_list_);
+  if (!row.means.empty()) row.pattern = rule_pattern(counts.name_or_pattern(), row.is_list);
 }
 
 AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
-  AccountRow row;
-  row.first = printable(counts.first_);
-  row.name = counts.names_ > 1 ? printable(counts.pattern_) : row.first;
-  row.names = counts.names_;
-  row.values = counts.values_;
-  row.first_step = counts.first_step_;
-  row.last_step = counts.last_step_;
-  row.is_list = counts.is_list_;
-  if (!counts.place_.empty()) row.place = std::string(unit) + ' ' + counts.place_;
-  if (counts.lowest_ <= counts.highest_) {
-    row.lowest = counts.lowest_;
-    row.highest = counts.highest_;
-  }
-  row.last = counts.last_;
-  row.example = value_text(row.last);
-  if (std::isnan(row.last)) row.example = "";
-  if (!counts.text_.empty()) row.example = '"' + counts.text_ + '"';
-  row.is_shown = counts.is_shown_;
-  row.reason = counts.reason_;
+  AccountRow row = counts.row_;
+  row.first = printable(row.first);
+  row.name = printable(counts.name_or_pattern());
+  if (!row.place.empty()) row.place = std::string(unit) + ' ' + row.place;
+  if (row.lowest > row.highest) row.lowest = row.highest = kNoValue;
+  const bool is_text = !row.example.empty();
+  if (!is_text && !std::isnan(row.last)) row.example = value_text(row.last);
   if (const TagRule* rule = counts.rule_) {
     row.pattern = rule->pattern;
     row.means = rule->column;
@@ -350,12 +337,11 @@ AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
     if (!row.is_shown && row.reason.empty() && row.first_step < 0) row.reason = "its step is not known";
     return row;
   }
-  row.meaning = counts.meaning_;
   if (!row.meaning.empty()) {
     row.certainty = Certainty::known_name;
     return row;
   }
-  if (row.reason.empty() && !counts.text_.empty()) row.reason = "text, no number";
+  if (row.reason.empty() && is_text) row.reason = "text, no number";
   if (row.reason.empty()) judge_shape(counts, row);
   if (!row.means.empty() && row.question.empty()) row.certainty = Certainty::by_shape;
   if (row.reason.empty() && spelled_alike(row.first) == "aux")
@@ -364,7 +350,7 @@ AccountRow AccountBook::row(const NameCounts& counts, const char* unit) const {
   if (counts.question_.empty()) return row;
   row.question = counts.question_;
   row.means = counts.asked_meaning_;
-  row.pattern = rule_pattern(counts.names_ > 1 ? counts.pattern_ : counts.first_, true);
+  row.pattern = rule_pattern(counts.name_or_pattern(), true);
   return row;
 }
 
@@ -395,9 +381,8 @@ std::set<std::string> AccountBook::not_shown(bool only_unknown) const {
   std::set<std::string> names;
   for (const NameCounts& counts : rows_) {
     const bool is_ignored =
-        counts.rule_ && (counts.values_ == 0 || (!is_shown(counts.rule_->means) && counts.reason_.empty()));
-    if (!counts.is_shown_ && !is_ignored && !(only_unknown && counts.rule_))
-      names.insert(counts.names_ > 1 ? counts.pattern_ : counts.first_);
+        counts.rule_ && (counts.row_.values == 0 || (!is_shown(counts.rule_->means) && counts.row_.reason.empty()));
+    if (!counts.row_.is_shown && !is_ignored && !(only_unknown && counts.rule_)) names.insert(counts.name_or_pattern());
   }
   return names;
 }

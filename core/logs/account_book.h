@@ -28,15 +28,19 @@ std::string name_pattern(std::string_view name);
 // Values of the names that differ only in their numbers.
 class NameCounts {
  public:
+  NameCounts() {
+    row_.lowest = std::numeric_limits<double>::infinity();
+    row_.highest = -row_.lowest;
+  }
   void take(std::int64_t step, double value) {
     count(step, 1);
-    last_ = value;
+    row_.last = value;
     zeros_ += value == 0;
     minus_ones_ += value == -1;
-    lowest_ = value < lowest_ ? value : lowest_;
-    highest_ = value > highest_ && value <= std::numeric_limits<double>::max() ? value : highest_;
+    row_.lowest = value < row_.lowest ? value : row_.lowest;
+    row_.highest = value > row_.highest && value <= std::numeric_limits<double>::max() ? value : row_.highest;
   }
-  const std::string& name() const { return first_; }  // the first name
+  const std::string& name() const { return row_.first; }  // the first name
   // Takes the values of a list of a known name in one pass over them; for std::uint32_t and double.
   template <class Number>
   void take_list(std::int64_t step, std::span<const Number> list);
@@ -44,18 +48,16 @@ class NameCounts {
  private:
   friend class AccountBook;
   void count(std::int64_t step, std::int64_t values) {
-    values_ += values;
-    last_step_ = std::max<std::int64_t>(step, -1);
-    if (first_step_ < 0) first_step_ = last_step_;
+    row_.values += values;
+    row_.last_step = std::max<std::int64_t>(step, -1);
+    if (row_.first_step < 0) row_.first_step = row_.last_step;
   }
   std::string question() const;
-  std::string pattern_, first_, place_, text_, reason_, meaning_, asked_meaning_, question_;
+  std::string name_or_pattern() const { return row_.names > 1 ? pattern_ : row_.first; }
+  AccountRow row_;  // with names as they are in the log; its range begins as that of no number
+  std::string pattern_, asked_meaning_, question_;
   const TagRule* rule_ = nullptr;
-  bool is_shown_ = false, is_list_ = false;
-  std::int64_t names_ = 0, values_ = 0, zeros_ = 0, minus_ones_ = 0;
-  std::int64_t first_step_ = -1, last_step_ = -1;
-  double lowest_ = std::numeric_limits<double>::infinity(), highest_ = -std::numeric_limits<double>::infinity();
-  double last_ = kNoValue;
+  std::int64_t zeros_ = 0, minus_ones_ = 0;
   // Of names that may be loads: sums over experts by series and step, of the first steps only.
   struct Sum {
     double sum = 0;
@@ -92,7 +94,7 @@ class AccountBook {
   static void leave_out(const Name& name, std::string reason);
   // Asks whether the name has this meaning, a value of `means` in a mapping file.
   static void ask(const Name& name, const char* means, std::string question);
-  static void show(const Name& name, bool is_shown) { name.counts->is_shown_ = is_shown; }
+  static void show(const Name& name, bool is_shown) { name.counts->row_.is_shown = is_shown; }
 
   bool are_steps_numbered = false;  // no name is known as the step: the records are numbered
   // `unit`: "line", "record": what a place counts.
