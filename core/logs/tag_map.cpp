@@ -144,11 +144,13 @@ void add_rules(TomlSection& section, std::vector<TagRule>& rules) {
 }
 
 // The names of this program's own lines (jsonl.h) are those of the columns of figures.
-std::string rules_of_columns() {
-  std::string rules;
-  for (const auto& figure : kFrameFigures) rules += tag_rule(figure.column, figure.column);
-  for (const auto& figure : kRouterFigures) rules += tag_rule(figure.column, figure.column);
-  return rules;
+TagRule rule_of_column(const char* column) {
+  TagRule rule;
+  rule.pattern = rule.column = column;
+  rule.spelled = spelled_alike(column);
+  rule.certainty = Certainty::known_name;
+  set_meaning(rule, column);
+  return rule;
 }
 
 // True for the name of a number of one of the things: "moe_layer_idx", "blk", "ExpertID". Words that say what kind of
@@ -349,35 +351,23 @@ TagMap TagMap::of_log(const ImportOptions& options, const std::string& path) {
 
 const TagMap& TagMap::built_in() {
   static const TagMap map = [] {
-    TagMap all;
-    const auto add = [&](const Asset& file) { all.add_below(parse(file.text, std::string(file.name))); };
-    const Asset* common = nullptr;
-    for (const Asset& file : assets()) {
-      if (file.name == "tags/common.toml")
-        common = &file;
-      else if (file.name.starts_with("tags/") && file.name.ends_with(".toml") && file.name != "tags/likely.toml")
-        add(file);
-    }
-    if (!common) throw std::logic_error("tags/common.toml is not built in");
-    TagMap names = parse(common->text, std::string(common->name)), map;
-    for (TagRule& rule : names.rules_) rule.certainty = Certainty::known_name;
     // Common names that are ignored, such as statistics of loads, come before the patterns of programs; what programs
     // ignore comes last, because a pattern such as "time/*" must not hide the figures of others.
-    const auto take_ignored = [](TagMap& from) {
-      TagMap ignored;
-      const auto is_ignored = [](const TagRule& rule) { return rule.means == TagMeaning::ignored; };
-      std::ranges::copy_if(from.rules_, std::back_inserter(ignored.rules_), is_ignored);
-      std::erase_if(from.rules_, is_ignored);
-      return ignored;
-    };
-    TagMap columns = parse(rules_of_columns(), "the columns of figures");
-    for (TagRule& rule : columns.rules_) rule.certainty = Certainty::known_name;
-    const TagMap statistics = take_ignored(names), other = take_ignored(all);
-    map.add_below(statistics);
-    map.add_below(all);
-    map.add_below(names);
-    map.add_below(columns);
-    map.add_below(other);
+    TagMap map, statistics, programs_names, common, other;
+    for (const Asset& file : assets()) {
+      if (!file.name.starts_with("tags/") || !file.name.ends_with(".toml") || file.name == "tags/likely.toml") continue;
+      const bool is_common = file.name == "tags/common.toml";
+      TagMap &shown = is_common ? common : programs_names, &ignored = is_common ? statistics : other;
+      TagMap names = parse(file.text, std::string(file.name));
+      for (TagRule& rule : std::exchange(names.rules_, {})) {
+        if (is_common) rule.certainty = Certainty::known_name;
+        (rule.means == TagMeaning::ignored ? ignored : shown).rules_.push_back(std::move(rule));
+      }
+      (is_common ? common : map).add_below(names);  // the forms of printed steps
+    }
+    for (const auto& figure : kFrameFigures) common.rules_.push_back(rule_of_column(figure.column));
+    for (const auto& figure : kRouterFigures) common.rules_.push_back(rule_of_column(figure.column));
+    for (const TagMap* part : {&statistics, &programs_names, &common, &other}) map.add_below(*part);
     // A name that several files have does not tell of a program.
     std::map<std::string, std::set<std::string>> programs;
     for (const TagRule& rule : map.rules_) programs[rule.spelled].insert(rule.program);
