@@ -40,123 +40,76 @@ class Machine {
   }
 
  private:
-  // Handles numbers and texts; step_on_values() handles the other opcodes.
+  // Runs an opcode. The names are those of Python's pickletools.
   void step(unsigned char opcode) {
-    switch (opcode) {
-      case 0x80:  // PROTO
-        take(1);
-        return;
-      case 0x95:  // FRAME
-        take(8);
-        return;
-      case 'N':
-        return push(make_none());
-      case 0x88:  // NEWTRUE
-        return push(make_number(1));
-      case 0x89:  // NEWFALSE
-        return push(make_number(0));
-      case 'J':  // BININT
-        return push(make_number(static_cast<std::int32_t>(number(4))));
-      case 'K':  // BININT1
-        return push(make_number(number(1)));
-      case 'M':  // BININT2
-        return push(make_number(number(2)));
-      case 0x8a:  // LONG1
-        return push_long(number(1));
-      case 0x8b:  // LONG4
-        return push_long(number(4));
-      case 'G':  // BINFLOAT
-        take(8);
-        return push(make_none());  // no tensor depends on its value
-      case 'X':                    // BINUNICODE
-      case 'B':                    // BINBYTES
-      case 'T':                    // BINSTRING
-        return push(make_text(Kind::text, take(number(4))));
-      case 0x8c:  // SHORT_BINUNICODE
-      case 'U':   // SHORT_BINSTRING
-      case 'C':   // SHORT_BINBYTES
-        return push(make_text(Kind::text, take(number(1))));
-      case 0x8d:  // BINUNICODE8
-      case 0x8e:  // BINBYTES8
-      case 0x96:  // BYTEARRAY8
-        return push(make_text(Kind::text, take(number(8))));
-      case 'c': {  // GLOBAL
-        const std::string_view module = line();
-        return push(make_text(Kind::global, module, line()));
-      }
-      default:
-        step_on_values(opcode);
-    }
-  }
-
-  void step_on_values(unsigned char opcode) {
-    switch (opcode) {
-      case '}':  // EMPTY_DICT
-        return push(make(Kind::dict));
-      case ']':   // EMPTY_LIST
-      case ')':   // EMPTY_TUPLE
-      case 0x8f:  // EMPTY_SET
-        return push(make(Kind::list));
-      case '(':  // MARK
-        return mark();
-      case 't':   // TUPLE
-      case 'l':   // LIST
-      case 0x91:  // FROZENSET
-        return push(make_list(Kind::list, pop_to_mark()));
-      case 'd':  // DICT
-        return push(make_list(Kind::dict, pop_to_mark()));
-      case 0x85:  // TUPLE1, 2, 3
-      case 0x86:
-      case 0x87:
-        return push_tuple(opcode - 0x84);
-      case 'a': {  // APPEND
-        std::vector<PicklePtr> item = {pop()};
-        return extend(item);
-      }
-      case 's': {  // SETITEM
-        PicklePtr value = pop();
-        std::vector<PicklePtr> pair = {pop(), value};
-        return extend(pair);
-      }
-      case 'e':   // APPENDS
-      case 'u':   // SETITEMS
-      case 0x90:  // ADDITEMS
-        return extend(pop_to_mark());
-      case 'q':  // BINPUT
-        return remember(number(1));
-      case 'r':  // LONG_BINPUT
-        return remember(number(4));
-      case 0x94:  // MEMOIZE
-        return remember(memo_.size());
-      case 'h':  // BINGET
-        return recall(number(1));
-      case 'j':  // LONG_BINGET
-        return recall(number(4));
-      case '0':  // POP
-        pop();
-        return;
-      case '1':  // POP_MARK
-        pop_to_mark();
-        return;
-      case '2':  // DUP
-        return push(&top());
-      case 0x93: {  // STACK_GLOBAL
-        const PicklePtr name = pop(), module = pop();
-        return push(make_text(Kind::global, module->text, name->text));
-      }
-      case 'Q':  // BINPERSID
-        return push(make_list(Kind::storage, {pop()}));
-      case 'R':   // REDUCE
-      case 0x81:  // NEWOBJ
-        return call();
-      case 0x92:  // NEWOBJ_EX: the last arguments are named
-        pop();
-        return call();
-      case 'b':  // BUILD
-        return build();
-      default:
-        fail(fmt::format("has opcode {}, which no file of tensors needs", opcode));
-    }
+    struct Row {
+      std::string_view opcodes;
+      void (*run)(Machine& m);
+    };
+    static constexpr Row kRows[] = {
+        {"\x80", [](Machine& m) { m.take(1); }},                                                   // PROTO
+        {"\x95", [](Machine& m) { m.take(8); }},                                                   // FRAME
+        {"N", [](Machine& m) { m.push(m.make_none()); }},                                          // NONE
+        {"\x88", [](Machine& m) { m.push(m.make_number(1)); }},                                    // NEWTRUE
+        {"\x89", [](Machine& m) { m.push(m.make_number(0)); }},                                    // NEWFALSE
+        {"J", [](Machine& m) { m.push(m.make_number(static_cast<std::int32_t>(m.number(4)))); }},  // BININT
+        {"K", [](Machine& m) { m.push(m.make_number(m.number(1))); }},                             // BININT1
+        {"M", [](Machine& m) { m.push(m.make_number(m.number(2))); }},                             // BININT2
+        {"\x8a", [](Machine& m) { m.push_long(m.number(1)); }},                                    // LONG1
+        {"\x8b", [](Machine& m) { m.push_long(m.number(4)); }},                                    // LONG4
+        {"G",  // BINFLOAT: no tensor depends on its value
+         [](Machine& m) {
+           m.take(8);
+           m.push(m.make_none());
+         }},
+        {"XBT", [](Machine& m) { m.push_text(4); }},           // BINUNICODE, BINBYTES, BINSTRING
+        {"\x8cUC", [](Machine& m) { m.push_text(1); }},        // SHORT_BINUNICODE, ..._BINSTRING, ..._BINBYTES
+        {"\x8d\x8e\x96", [](Machine& m) { m.push_text(8); }},  // BINUNICODE8, BINBYTES8, BYTEARRAY8
+        {"c",                                                  // GLOBAL
+         [](Machine& m) {
+           const std::string_view module = m.line();
+           m.push(m.make_text(Kind::global, module, m.line()));
+         }},
+        {"}", [](Machine& m) { m.push(m.make(Kind::dict)); }},       // EMPTY_DICT
+        {"])\x8f", [](Machine& m) { m.push(m.make(Kind::list)); }},  // EMPTY_LIST, EMPTY_TUPLE, EMPTY_SET
+        {"(", [](Machine& m) { m.mark(); }},                         // MARK
+        {"tl\x91", [](Machine& m) { m.push(m.make_list(Kind::list, m.pop_to_mark())); }},  // TUPLE, LIST, FROZENSET
+        {"d", [](Machine& m) { m.push(m.make_list(Kind::dict, m.pop_to_mark())); }},       // DICT
+        {"\x85", [](Machine& m) { m.push(m.make_list(Kind::list, m.pop_some(1))); }},      // TUPLE1
+        {"\x86", [](Machine& m) { m.push(m.make_list(Kind::list, m.pop_some(2))); }},      // TUPLE2
+        {"\x87", [](Machine& m) { m.push(m.make_list(Kind::list, m.pop_some(3))); }},      // TUPLE3
+        {"a", [](Machine& m) { m.extend(m.pop_some(1)); }},                                // APPEND
+        {"s", [](Machine& m) { m.extend(m.pop_some(2)); }},                                // SETITEM
+        {"eu\x90", [](Machine& m) { m.extend(m.pop_to_mark()); }},  // APPENDS, SETITEMS, ADDITEMS
+        {"q", [](Machine& m) { m.remember(m.number(1)); }},         // BINPUT
+        {"r", [](Machine& m) { m.remember(m.number(4)); }},         // LONG_BINPUT
+        {"\x94", [](Machine& m) { m.remember(m.memo_.size()); }},   // MEMOIZE
+        {"h", [](Machine& m) { m.recall(m.number(1)); }},           // BINGET
+        {"j", [](Machine& m) { m.recall(m.number(4)); }},           // LONG_BINGET
+        {"0", [](Machine& m) { m.pop(); }},                         // POP
+        {"1", [](Machine& m) { m.pop_to_mark(); }},                 // POP_MARK
+        {"2", [](Machine& m) { m.push(&m.top()); }},                // DUP
+        {"\x93",                                                    // STACK_GLOBAL
+         [](Machine& m) {
+           const PicklePtr name = m.pop(), module = m.pop();
+           m.push(m.make_text(Kind::global, module->text, name->text));
+         }},
+        {"Q", [](Machine& m) { m.push(m.make_list(Kind::storage, {m.pop()})); }},  // BINPERSID
+        {"R\x81", [](Machine& m) { m.call(); }},                                   // REDUCE, NEWOBJ
+        {"\x92",  // NEWOBJ_EX: the last arguments are named
+         [](Machine& m) {
+           m.pop();
+           m.call();
+         }},
+        {"b", [](Machine& m) { m.build(); }}};  // BUILD
+    static constexpr auto kSteps = [] {
+      std::array<void (*)(Machine&), 256> steps{};
+      for (const Row& row : kRows)
+        for (const char code : row.opcodes) steps[static_cast<unsigned char>(code)] = row.run;
+      return steps;
+    }();
+    if (!kSteps[opcode]) fail(fmt::format("has opcode {}, which no file of tensors needs", opcode));
+    kSteps[opcode](*this);
   }
 
   std::string_view take(std::size_t count) {
@@ -194,6 +147,7 @@ class Machine {
     if (small) shared_[number] = value;
     return value;
   }
+  void push_text(std::size_t bytes_of_size) { push(make_text(Kind::text, take(number(bytes_of_size)))); }
   PicklePtr make_none() { return none_ ? none_ : none_ = make(Kind::none); }
   PicklePtr make_text(Kind kind, std::string_view text, std::string_view name = {}) {
     PicklePtr value = make(kind);
@@ -234,10 +188,10 @@ class Machine {
     list->items = std::move(items);
     return list;
   }
-  void push_tuple(int count) {
+  std::vector<PicklePtr> pop_some(int count) {
     std::vector<PicklePtr> items(count);
     for (int i = count; i-- > 0;) items[i] = pop();
-    push(make_list(Kind::list, std::move(items)));
+    return items;
   }
   void remember(std::uint64_t place) {
     if (stack_.empty()) fail("stores a value that does not exist");

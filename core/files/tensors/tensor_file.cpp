@@ -116,11 +116,15 @@ void each_element(const TensorView& t, std::size_t first, std::size_t count, Sin
     }
   };
   const auto unchanged = [](auto value) { return value; };
+  const auto run_plain = [&]<class... Stored>(const std::pair<DType, Stored>&... types) {
+    ((t.dtype == types.first ? run(types.second, unchanged) : void()), ...);
+  };
+  run_plain(std::pair(DType::f64, double{}), std::pair(DType::f32, float{}), std::pair(DType::i64, std::int64_t{}),
+            std::pair(DType::i32, std::int32_t{}), std::pair(DType::i16, std::int16_t{}),
+            std::pair(DType::i8, std::int8_t{}), std::pair(DType::u64, std::uint64_t{}),
+            std::pair(DType::u32, std::uint32_t{}), std::pair(DType::u16, std::uint16_t{}),
+            std::pair(DType::u8, std::uint8_t{}));
   switch (t.dtype) {
-    case DType::f64:
-      return run(double{}, unchanged);
-    case DType::f32:
-      return run(float{}, unchanged);
     case DType::f16:
       return run(std::uint16_t{}, half_to_float);
     case DType::bf16:
@@ -134,24 +138,10 @@ void each_element(const TensorView& t, std::size_t first, std::size_t count, Sin
       return run(std::uint8_t{}, decode_e8m0);
     case DType::f4:
       return each_of_pairs(t, first, count, sink);
-    case DType::i64:
-      return run(std::int64_t{}, unchanged);
-    case DType::i32:
-      return run(std::int32_t{}, unchanged);
-    case DType::i16:
-      return run(std::int16_t{}, unchanged);
-    case DType::i8:
-      return run(std::int8_t{}, unchanged);
-    case DType::u64:
-      return run(std::uint64_t{}, unchanged);
-    case DType::u32:
-      return run(std::uint32_t{}, unchanged);
-    case DType::u16:
-      return run(std::uint16_t{}, unchanged);
-    case DType::u8:
-      return run(std::uint8_t{}, unchanged);
     case DType::boolean:
       return run(std::uint8_t{}, [](std::uint8_t b) -> std::uint8_t { return b != 0; });
+    default:
+      return;
   }
 }
 
