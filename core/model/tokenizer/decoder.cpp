@@ -72,6 +72,21 @@ TokenDecoder decode_metaspace(const MetaspaceRules& rules) {
   };
 }
 
+void fuse(std::vector<std::string>& tokens, bool, TextBudget&) {
+  tokens = {joined(tokens)};
+}
+
+TokenDecoder decode_replace(const JsonPlace& place) {
+  return [replaced = Replacement(place)](std::vector<std::string>& tokens, bool, TextBudget& budget) {
+    std::size_t bytes = 0;
+    for (std::string& token : tokens) {
+      token = replaced(token, budget);
+      bytes += token.size();
+      budget.require_size(bytes);
+    }
+  };
+}
+
 // Removes the character `content` from every token, up to `start` times at its beginning and `stop` times at its end.
 TokenDecoder decode_strip(const JsonPlace& place) {
   constexpr std::int64_t kMaxStripped = 1'000'000;
@@ -102,32 +117,16 @@ TokenDecoder decode_bpe(const JsonPlace& place) {
 }  // namespace
 
 TokenDecoder read_decoder(const JsonPlace& place) {
-  switch (place.at("type").one_of(
-      {"ByteLevel", "ByteFallback", "Fuse", "Metaspace", "Replace", "Strip", "BPEDecoder", "Sequence"})) {
-    case 0:
-      return decode_byte_level;
-    case 1:
-      return decode_byte_fallback;
-    case 2:
-      return [](std::vector<std::string>& tokens, bool, TextBudget&) { tokens = {joined(tokens)}; };
-    case 3:
-      return decode_metaspace(read_metaspace(place));
-    case 4:
-      return [replaced = Replacement(place)](std::vector<std::string>& tokens, bool, TextBudget& budget) {
-        std::size_t bytes = 0;
-        for (std::string& token : tokens) {
-          token = replaced(token, budget);
-          bytes += token.size();
-          budget.require_size(bytes);
-        }
-      };
-    case 5:
-      return decode_strip(place);
-    case 6:
-      return decode_bpe(place.at("suffix"));
-    default:
-      return read_steps(place.at("decoders"), read_decoder);
-  }
+  using Place = const JsonPlace&;
+  return read_kind<TokenDecoder>(
+      place, {{"ByteLevel", [](Place) { return TokenDecoder(decode_byte_level); }},
+              {"ByteFallback", [](Place) { return TokenDecoder(decode_byte_fallback); }},
+              {"Fuse", [](Place) { return TokenDecoder(fuse); }},
+              {"Metaspace", [](Place rules) { return decode_metaspace(read_metaspace(rules)); }},
+              {"Replace", decode_replace},
+              {"Strip", decode_strip},
+              {"BPEDecoder", [](Place bpe) { return decode_bpe(bpe.at("suffix")); }},
+              {"Sequence", [](Place steps) { return read_steps(steps.at("decoders"), read_decoder); }}});
 }
 
 }  // namespace moescope

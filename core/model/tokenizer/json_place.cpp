@@ -2,7 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 
 namespace moescope {
 namespace {
@@ -56,15 +59,10 @@ std::int64_t JsonPlace::whole(std::int64_t lowest, std::int64_t highest) const {
   return whole;
 }
 
-std::size_t JsonPlace::one_of(std::initializer_list<const char*> names) const {
-  const std::string_view name = text();
-  std::string known;
-  std::size_t i = 0;
-  for (const char* allowed : names) {
-    if (name == allowed) return i;
-    known += (i++ ? ", " : "") + std::string(allowed);
-  }
-  fail("is " + in_quotes(name) + "; supported are " + known);
+std::size_t JsonPlace::one_of(const std::vector<const char*>& names) const {
+  const auto found = std::ranges::find(names, text());
+  if (found == names.end()) fail("is " + in_quotes(text()) + "; supported are " + moescope::joined(names, ", "));
+  return found - names.begin();
 }
 
 }  // namespace moescope

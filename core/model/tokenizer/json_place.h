@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/files/text/json_values.h"
@@ -31,7 +32,7 @@ class JsonPlace {
   std::int64_t whole(std::int64_t lowest, std::int64_t highest) const;
   double number() const { return get<double>("is not a number"); }
   // Returns the index in `names` of the text; throws an error with all names if it is none of them.
-  std::size_t one_of(std::initializer_list<const char*> names) const;
+  std::size_t one_of(const std::vector<const char*>& names) const;
 
   [[noreturn]] void fail(const std::string& reason) const;
   const std::string& key() const { return key_; }
@@ -47,6 +48,17 @@ class JsonPlace {
   JsonValue value_;
   std::string key_;
 };
+
+// A reader for each kind of an object, by the name of the kind in its field "type".
+template <class Value>
+using Kinds = std::initializer_list<std::pair<const char*, Value (*)(const JsonPlace&)>>;
+// Throws an error with all names if the object is of none of the kinds.
+template <class Value>
+Value read_kind(const JsonPlace& place, Kinds<Value> kinds) {
+  std::vector<const char*> names;
+  for (const auto& [name, read] : kinds) names.push_back(name);
+  return kinds.begin()[place.at("type").one_of(names)].second(place);
+}
 
 // Reads a list of steps. The result calls them one after the other.
 template <class Step>

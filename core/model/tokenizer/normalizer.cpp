@@ -174,6 +174,12 @@ std::string stripped(const std::string& text, bool at_begin, bool at_end) {
   return text.substr(begin, end - begin);
 }
 
+std::string bytes_as_characters(const std::string& text) {
+  std::string out;
+  append_as_characters(out, text);
+  return out;
+}
+
 Normalizer read_strip(const JsonPlace& place) {
   const bool at_begin = place.at("strip_left").flag(), at_end = place.at("strip_right").flag();
   return [at_begin, at_end](NormalizedText& text, TextBudget&) {
@@ -185,39 +191,25 @@ Normalizer read_strip(const JsonPlace& place) {
 }  // namespace
 
 Normalizer read_normalizer(const JsonPlace& place) {
-  switch (place.at("type").one_of({"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Strip", "Replace",
-                                   "Prepend", "ByteLevel", "Precompiled", "Sequence"})) {
-    case 0:
-      return unicode_form(icu::Normalizer2::getNFCInstance);
-    case 1:
-      return unicode_form(icu::Normalizer2::getNFDInstance);
-    case 2:
-      return unicode_form(icu::Normalizer2::getNFKCInstance);
-    case 3:
-      return unicode_form(icu::Normalizer2::getNFKDInstance);
-    case 4:
-      return bounded_rewriter(lower_case);
-    case 5:
-      return bounded_rewriter(without_accents);
-    case 6:
-      return read_strip(place);
-    case 7:
-      return rewriter(Replacement(place));
-    case 8:
-      return bounded_rewriter([prepended = std::string(place.at("prepend").text())](const std::string& text) {
-        return text.empty() ? text : prepended + text;
-      });
-    case 9:
-      return bounded_rewriter([](const std::string& text) {
-        std::string out;
-        append_as_characters(out, text);
-        return out;
-      });
-    case 10:
-      return bounded_rewriter(Charsmap(place.at("precompiled_charsmap")));
-    default:
-      return read_steps(place.at("normalizers"), read_normalizer);
-  }
+  using Place = const JsonPlace&;
+  return read_kind<Normalizer>(
+      place, {{"NFC", [](Place) { return unicode_form(icu::Normalizer2::getNFCInstance); }},
+              {"NFD", [](Place) { return unicode_form(icu::Normalizer2::getNFDInstance); }},
+              {"NFKC", [](Place) { return unicode_form(icu::Normalizer2::getNFKCInstance); }},
+              {"NFKD", [](Place) { return unicode_form(icu::Normalizer2::getNFKDInstance); }},
+              {"Lowercase", [](Place) { return bounded_rewriter(lower_case); }},
+              {"StripAccents", [](Place) { return bounded_rewriter(without_accents); }},
+              {"Strip", read_strip},
+              {"Replace", [](Place replace) { return rewriter(Replacement(replace)); }},
+              {"Prepend",
+               [](Place prepend) {
+                 return bounded_rewriter([text = std::string(prepend.at("prepend").text())](const std::string& before) {
+                   return before.empty() ? before : text + before;
+                 });
+               }},
+              {"ByteLevel", [](Place) { return bounded_rewriter(bytes_as_characters); }},
+              {"Precompiled", [](Place map) { return bounded_rewriter(Charsmap(map.at("precompiled_charsmap"))); }},
+              {"Sequence", [](Place steps) { return read_steps(steps.at("normalizers"), read_normalizer); }}});
 }
 
 }  // namespace moescope

@@ -210,26 +210,22 @@ MetaspaceRules read_metaspace(const JsonPlace& place) {
 }
 
 PreTokenizer read_pre_tokenizer(const JsonPlace& place) {
-  switch (place.at("type").one_of(
-      {"ByteLevel", "Split", "Metaspace", "Digits", "Punctuation", "Whitespace", "WhitespaceSplit", "Sequence"})) {
-    case 0:
-      return byte_level(place.flag("add_prefix_space", true), place.flag("use_regex", true));
-    case 1:
-      return split_at(read_pattern(place.at("pattern")), read_match_use(place.at("behavior")),
-                      place.flag("invert", false));
-    case 2:
-      return metaspace(read_metaspace(place));
-    case 3:
-      return read_digits(place);
-    case 4:
-      return read_punctuation(place);
-    case 5:
-      return split_words;
-    case 6:
-      return split_at(is_white_space, MatchUse::removed);
-    default:
-      return read_steps(place.at("pretokenizers"), read_pre_tokenizer);
-  }
+  using Place = const JsonPlace&;
+  return read_kind<PreTokenizer>(
+      place,
+      {{"ByteLevel",
+        [](Place bytes) { return byte_level(bytes.flag("add_prefix_space", true), bytes.flag("use_regex", true)); }},
+       {"Split",
+        [](Place split) {
+          return split_at(read_pattern(split.at("pattern")), read_match_use(split.at("behavior")),
+                          split.flag("invert", false));
+        }},
+       {"Metaspace", [](Place rules) { return metaspace(read_metaspace(rules)); }},
+       {"Digits", read_digits},
+       {"Punctuation", read_punctuation},
+       {"Whitespace", [](Place) { return PreTokenizer(split_words); }},
+       {"WhitespaceSplit", [](Place) { return split_at(is_white_space, MatchUse::removed); }},
+       {"Sequence", [](Place steps) { return read_steps(steps.at("pretokenizers"), read_pre_tokenizer); }}});
 }
 
 }  // namespace moescope
