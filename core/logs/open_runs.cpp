@@ -95,9 +95,8 @@ OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions&
     of_file.routes = routes_of_a;
     of_file.run = options.run + to_int(opened.histories.size());
     of_file.most_runs = most_runs - opened.histories.size();
-    if (options.progress) {
+    if (options.progress)
       of_file.progress = [&, i](double share) { return options.progress((i + share) / paths.size()); };
-    }
     Imported imported = import_within_memory(paths[i], of_file, most_runs, opened);
     if (imported.runs.empty()) return {};
     if (i == 0) routes_of_a = std::move(imported.routes);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <set>
 #include <utility>
@@ -28,12 +27,8 @@ struct NamedCounts {
 };
 using CountGroup = std::vector<NamedCounts>;  // arrays with one stem
 
-std::string stem_of(const std::string& path) {
-  return std::filesystem::path(path).stem().string();
-}
-
 CountName name_of(const CountArray& array, const std::string& path) {
-  CountName name = count_name(array.name, stem_of(path));
+  CountName name = count_name(array.name, path);
   if (is_iteration_and_layer(array.name)) {
     const std::size_t between = array.name.find('_');
     name.step = std::stoll(array.name.substr(0, std::min<std::size_t>(between, 9)));

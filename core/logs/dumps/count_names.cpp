@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <filesystem>
 #include <initializer_list>
 #include <set>
 
@@ -94,7 +95,7 @@ void take_number(const NamePart& part, const std::string& before, CountName& fou
 
 }  // namespace
 
-CountName count_name(std::string_view name, std::string_view file_stem) {
+CountName count_name(std::string_view name, const std::string& file) {
   CountName found;
   std::set<std::string> name_words;  // the words of the name
   const std::vector<NamePart> parts = name_parts(name);
@@ -107,7 +108,7 @@ CountName count_name(std::string_view name, std::string_view file_stem) {
     }
   }
   std::set<std::string> with_file = name_words;
-  for (const NamePart& part : name_parts(file_stem)) with_file.insert(part.word);
+  for (const NamePart& part : name_parts(std::filesystem::path(file).stem().string())) with_file.insert(part.word);
   const bool says_nothing = std::ranges::all_of(name_words, [](const std::string& word) {
     return counted_by(word) < Counted::rank || word == "per" || word == "by";
   });

@@ -25,9 +25,8 @@ struct CountName {
   bool by_layer = false;                      // the words say that its rows are layers
 };
 
-// `file_stem`: name of the file without its suffix; its words count as well, unless the array's own words name
-// something else.
-CountName count_name(std::string_view name, std::string_view file_stem);
+// The words in the name of the file count as well, unless the array's own words name something else.
+CountName count_name(std::string_view name, const std::string& file = {});
 
 // True for a name of TensorRT-LLM: two numbers, the iteration and the layer.
 bool is_iteration_and_layer(std::string_view name);

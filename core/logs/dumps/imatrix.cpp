@@ -1,5 +1,3 @@
-#include "core/logs/dumps/imatrix.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include "core/files/tensors/tensor_file.h"
 #include "core/files/text/text_escape.h"
 #include "core/logs/dumps/count_names.h"
+#include "core/logs/dumps/dump_readers.h"
 #include "core/logs/dumps/expert_counts.h"
 
 namespace moescope {
@@ -144,7 +143,7 @@ Imported import_imatrix(const std::string& path, const ImportOptions& options) {
   std::map<int, std::vector<float>> counts_of_layers;  // by expert
   float highest_total = 0;                             // of the tensors that count all tokens
   for (const TensorView& tensor : file.tensors()) {
-    const int layer = count_name(tensor.name, "").layer;
+    const int layer = count_name(tensor.name).layer;
     if (!tensor.name.ends_with(kCounts) || layer < 0) continue;
     const std::vector<float> values = file.floats(tensor);
     if (tensor.name.find("_exps.") == std::string::npos) {

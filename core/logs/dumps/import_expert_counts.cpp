@@ -25,9 +25,7 @@
 #include "core/files/text/words.h"
 #include "core/logs/dumps/count_arrays.h"
 #include "core/logs/dumps/count_names.h"
-#include "core/logs/dumps/imatrix.h"
-#include "core/logs/dumps/rank_counts.h"
-#include "core/logs/dumps/router_logits.h"
+#include "core/logs/dumps/dump_readers.h"
 #include "core/logs/lines/printed_number.h"
 #include "core/logs/part_files.h"
 #include "core/logs/runs/log_record.h"
@@ -195,7 +193,7 @@ struct Columns {
 // Returns the columns that are experts in their order: expert_0, expert_1, ..., or from 1 on; none if there is only
 // one.
 Columns expert_columns(std::span<const std::string_view> names) {
-  const auto expert_of = [&](std::size_t column) { return count_name(names[column], "").expert; };
+  const auto expert_of = [&](std::size_t column) { return count_name(names[column]).expert; };
   Columns found;
   while (found.begin < names.size() && expert_of(found.begin) != 0 && expert_of(found.begin) != 1) ++found.begin;
   for (found.end = found.begin; found.end < names.size(); ++found.end)

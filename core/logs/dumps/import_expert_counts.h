@@ -1,6 +1,6 @@
 // Reads dumps of expert statistics (docs/logs.md), which are no training logs: one total or a few of the tokens of each
-// expert. Files of Megatron-LM, llama.cpp and transformers have readers of their own (rank_counts.h, imatrix.h,
-// router_logits.h). In all others, names say which arrays count experts (count_names.h, count_arrays.h):
+// expert. Files of Megatron-LM, llama.cpp and transformers have readers of their own (dump_readers.h). In all
+// others, names say which arrays count experts (count_names.h, count_arrays.h):
 //   SGLang          logical_count [passes, layers, experts]; records.N.global_physical_count and
 //                   last_physical_to_logical_map
 //   vLLM            expert_load [.., layers, copies of experts] and physical_to_logical_map

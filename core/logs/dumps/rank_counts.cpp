@@ -1,5 +1,3 @@
-#include "core/logs/dumps/rank_counts.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include "core/files/input_file.h"
 #include "core/files/text/json_line.h"
 #include "core/files/text/words.h"
+#include "core/logs/dumps/dump_readers.h"
 #include "core/logs/dumps/expert_counts.h"
 #include "core/logs/lines/log_lines.h"
 #include "core/logs/part_files.h"

@@ -1,10 +1,7 @@
-#include "core/logs/dumps/router_logits.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <numeric>
 #include <set>
 #include <span>
@@ -12,6 +9,7 @@
 
 #include "core/files/text/text_escape.h"
 #include "core/logs/dumps/count_names.h"
+#include "core/logs/dumps/dump_readers.h"
 #include "core/logs/routing/routed_tokens.h"
 
 namespace moescope {
@@ -19,10 +17,6 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kLogitsAtOnce = std::size_t{1} << 20;
-
-std::string stem_of_logits(const TensorFile& file) {
-  return std::filesystem::path(file.path()).stem().string();
-}
 
 // Returns the layer of a tensor of one layer: the number in its name, or its index in a list.
 int layer_of_logits(const TensorView& tensor, const CountName& name, std::size_t tensors) {
@@ -36,7 +30,7 @@ int layer_of_logits(const TensorView& tensor, const CountName& name, std::size_t
 // True for a map [tokens, experts] that marks the experts of each token with 1 or true.
 bool is_mask(const TensorView& tensor, const TensorFile& file) {
   if (is_floating(tensor.dtype) || tensor.shape.size() != 2 || tensor.elements() == 0 ||
-      !count_name(tensor.name, stem_of_logits(file)).is_mask)
+      !count_name(tensor.name, file.path()).is_mask)
     return false;
   return std::ranges::all_of(tensor.floats(0, std::min(kLogitsAtOnce, tensor.elements())),
                              [](float value) { return value == 0 || value == 1; });
@@ -110,19 +104,18 @@ std::size_t layers_of_single(const TensorFile& file, const TensorView& tensor, c
 bool is_router_logits(const TensorView& tensor, const TensorFile& file) {
   const bool has_axes = tensor.shape.size() == 2 || tensor.shape.size() == 3;
   return is_mask(tensor, file) || (is_floating(tensor.dtype) && has_axes && tensor.elements() > 0 &&
-                                   count_name(tensor.name, stem_of_logits(file)).is_logits);
+                                   count_name(tensor.name, file.path()).is_logits);
 }
 
 Imported import_router_logits(const TensorFile& file, const ImportOptions& options) {
   std::vector<const TensorView*> tensors;
   Imported imported;
   std::set<std::string> other_names;
-  for (const TensorView& tensor : file.tensors()) {
+  for (const TensorView& tensor : file.tensors())
     if (is_router_logits(tensor, file))
       tensors.push_back(&tensor);
     else
       other_names.insert(tensor.name);
-  }
   const bool are_marks = is_mask(*tensors.front(), file);
   if (!are_marks && options.routed.top_k == 0)
     throw AmbiguousRouting(file.path() + ": '" + printable(tensors.front()->name) + "' " +
@@ -134,7 +127,7 @@ Imported import_router_logits(const TensorFile& file, const ImportOptions& optio
     if (are_marks && is_mask(*tensor, file)) top_k = std::max(top_k, top_k_of_mask(*tensor));
   LogitReader reader(file, top_k);
   for (const TensorView* tensor : tensors) {
-    const CountName name = count_name(tensor->name, stem_of_logits(file));
+    const CountName name = count_name(tensor->name, file.path());
     const bool single = tensors.size() == 1 && name.layer < 0;
     const std::size_t layers = single ? layers_of_single(file, *tensor, options.routed) : 1;
     const std::size_t rows = tensor->elements() / tensor->shape.back() / layers;

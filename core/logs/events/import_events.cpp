@@ -98,9 +98,8 @@ std::vector<ExpertBucket> buckets_of(const pb::Histogram& histogram) {
 std::vector<ExpertBucket> buckets_of(const std::vector<std::size_t>& shape, const std::vector<double>& values) {
   if (shape.size() != 2 || shape[1] != 3) throw Unreadable("histogram: not a list of from, to and count");
   std::vector<ExpertBucket> buckets;
-  for (std::size_t i = 0; i < values.size(); i += 3) {
+  for (std::size_t i = 0; i < values.size(); i += 3)
     buckets.push_back(bucket_between(values[i], values[i + 1], values[i + 2], i + 3 == values.size()));
-  }
   return buckets;
 }
 

@@ -75,11 +75,9 @@ template <class Count>
 std::vector<Count> matrix(JsonValue list, const char* key, std::size_t n_rows, std::size_t columns) {
   constexpr double limit = std::min(9e15, static_cast<double>(std::numeric_limits<Count>::max()));
   std::vector<Count> out;
-  for (const JsonValue row : list_of(list, key, n_rows, "rows")) {
-    for (const JsonValue value : list_of(row, key, columns, "columns")) {
+  for (const JsonValue row : list_of(list, key, n_rows, "rows"))
+    for (const JsonValue value : list_of(row, key, columns, "columns"))
       out.push_back(static_cast<Count>(to_count(value, key, limit)));
-    }
-  }
   return out;
 }
 
@@ -255,10 +253,9 @@ void read_phases(const JsonFields& json, TelemetryFrame& frame) {
   const JsonValue* phases = member(json, {"phase_ms"});
   if (!phases) return;
   const JsonFields by_name = fields_of(*phases, "phase_ms");
-  for (int p = 0; p < kNumPhases; ++p) {
+  for (int p = 0; p < kNumPhases; ++p)
     if (const JsonValue* found = by_name.find(phase_key(static_cast<Phase>(p))))
       frame.phase_ms[p] = to_float(*found, "phase_ms");
-  }
 }
 
 void read_domains(const JsonFields& json, const RunInfo& info, TelemetryFrame& frame) {
@@ -365,9 +362,8 @@ RunInfo run_info_from_json(const JsonFields& json) {
   if (const JsonValue* domains = member(json, {"domains"}); domains && domains->is_array()) {
     const JsonList list = list_of(*domains, "domains", 0, "");
     if (list.size() > kMaxImportedLayers) throw Unreadable("domains: too many");
-    for (const JsonValue domain : list) {
+    for (const JsonValue domain : list)
       if (domain.is_string()) info.domains.push_back(to_text(domain, "domains"));
-    }
   }
   return info;
 }

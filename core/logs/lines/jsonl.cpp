@@ -94,9 +94,8 @@ class RowToJson {
   }
   void scales(const std::array<std::uint32_t, 256>& e8m0_blocks) {
     Json& blocks = json_["e8m0_blocks"] = Json::object();
-    for (std::size_t byte = 0; byte < e8m0_blocks.size(); ++byte) {
+    for (std::size_t byte = 0; byte < e8m0_blocks.size(); ++byte)
       if (e8m0_blocks[byte]) blocks[std::to_string(byte)] = e8m0_blocks[byte];
-    }
   }
   void experts(const SpecialisationFrame& special) { sizes_.set(Size::experts, to_int(special.n_experts())); }
   void nested(const VolumeFrame& volume, const char* key) {

@@ -170,12 +170,11 @@ void Responses::take_object(const JsonFields& fields, int depth) {
   const JsonValue* completion = member(*counts, {"completion_tokens"});
   if (prompt && completion)
     tokens_ = to_count(*prompt, "prompt_tokens", 1e9) + to_count(*completion, "completion_tokens", 1e9);
-  for (const auto& field : fields) {
+  for (const auto& field : fields)
     if (field.key == kRoutedExperts && !field.value.is_null())
       take_value(field.value);
     else
       take_json(field.value, depth + 1);
-  }
   tokens_ = outer;
 }
 
@@ -308,7 +307,7 @@ void order_axes(const std::string& path, const TensorView& tensor, std::size_t l
 bool take_layers(const std::vector<const TensorView*>& tensors, Responses& responses) {
   std::map<int, const TensorView*> layers;
   for (const TensorView* tensor : tensors) {
-    const int layer = count_name(tensor->name, "").layer;
+    const int layer = count_name(tensor->name).layer;
     if (layer < 0 || layer > kLastImportedLayer || tensor->shape.size() != 2 ||
         tensor->shape != tensors.front()->shape || !layers.emplace(layer, tensor).second)
       return false;
