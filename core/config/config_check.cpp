@@ -87,16 +87,9 @@ std::string check_text(const ConfigField& field, const std::string& text) {
 }
 
 std::string type_name(const ConfigField& field, std::size_t type) {
-  switch (type) {
-    case 0:
-      return "true or false";
-    case 1:
-      return "a whole number, " + range_text(field);
-    case 2:
-      return "a number, " + range_text(field);
-    default:
-      return field.choices.empty() ? "text" : quoted_list(field.choices);
-  }
+  if (type == 0) return "true or false";
+  if (type < 3) return (type == 1 ? "a whole number, " : "a number, ") + range_text(field);
+  return field.choices.empty() ? "text" : quoted_list(field.choices);
 }
 
 // Sizes that have not been checked may have any value. They are multiplied and added as doubles, here and below,
@@ -577,16 +570,9 @@ std::string check_field(const ConfigField& field, const ConfigValue& value) {
     const std::string quote = value.index() == 3 ? "\"" : "";
     return "is " + quote + to_string(value) + quote + "; allowed: " + type_name(field, type);
   }
-  switch (type) {
-    case 1:
-      return check_number(field, std::get<std::int64_t>(value), value);
-    case 2:
-      return check_number(field, std::get<double>(value), value);
-    case 3:
-      return check_text(field, std::get<std::string>(value));
-    default:
-      return {};
-  }
+  if (type == 0) return {};
+  if (type == 3) return check_text(field, std::get<std::string>(value));
+  return check_number(field, type == 1 ? std::get<std::int64_t>(value) : std::get<double>(value), value);
 }
 
 std::vector<ConfigProblem> validate(const RunConfig& config, const std::map<Setting, int>& lines) {

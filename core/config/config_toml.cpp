@@ -208,17 +208,10 @@ ConfigValue parse_value(const ConfigField& field, std::string_view text) {
   const auto read = [&](auto number) {
     if (read_number(text, number)) value = number;
   };
-  switch (field.get(RunConfig{}).index()) {
-    case 0:
-      if (text == "true" || text == "false") value = text == "true";
-      break;
-    case 1:
-      read(std::int64_t{});
-      break;
-    case 2:
-      read(double{});
-      break;
-  }
+  const std::size_t type = field.get(RunConfig{}).index();
+  if (type == 0 && (text == "true" || text == "false")) value = text == "true";
+  if (type == 1) read(std::int64_t{});
+  if (type == 2) read(double{});
   if (const std::string problem = check_field(field, value); !problem.empty()) throw std::invalid_argument(problem);
   return value;
 }

@@ -53,9 +53,8 @@ std::vector<LoadEpisode> ExpertWatch::count_silence(const LoadBlock& block, cons
         // In a thinned history a merged row is silent if one of its batches was, so past episodes are only reported if
         // every step has a load.
         const bool whole = step - expert.silent_since == expert.silent_loads;
-        if (is_dead(expert, load) && whole && row[e] > 0 && !load.are_totals()) {
+        if (is_dead(expert, load) && whole && row[e] > 0 && !load.are_totals())
           episodes.push_back({FindingKind::dead, {expert.silent_since, step - 1}, to_int(e)});
-        }
         expert.silent_loads = 0;
       }
     }

@@ -524,9 +524,8 @@ std::string steps_read(const History& history) {
 std::string to_text(std::span<const Finding> findings, std::span<const HistoryPtr> histories) {
   std::string text;
   for (const Finding& finding : findings) {
-    for (const HistoryPtr& history : histories) {
+    for (const HistoryPtr& history : histories)
       if (histories.size() > 1 && history->info().run == finding.run) text += history->info().name + ": ";
-    }
     text += std::string(severity_name(finding.severity)) + (finding.ongoing ? "" : ", over") + ": " + finding.title +
             "\n  " + steps_in_words(finding.steps.first, finding.steps.last) + ". " + finding.observation + "\n  " +
             finding.meaning + "\n";

@@ -102,9 +102,8 @@ void LossWatch::add(std::int64_t step, float loss, float grad_norm) {
   double limited = value;
   if (loss_count_ >= kFirstJudged && value - mean > limit) {
     limited = mean + limit;  // limits the effect of a spike, which must not hide the next one
-    if (spikes_.empty() || step - spikes_.back().steps.last > kSameSpike) {
+    if (spikes_.empty() || step - spikes_.back().steps.last > kSameSpike)
       spikes_.push_back({{step, step}, loss, static_cast<float>(mean), grad_norm});
-    }
     Spike& spike = spikes_.back();
     spike.steps.last = step;
     if (loss > spike.highest) {

@@ -53,12 +53,11 @@ AssignmentNumber read_asked_number(TomlSection& section, const Lesson& lesson) {
 void read_own_run(TomlSection& section, Assignment& assignment) {
   const int run = section.choice("run", {"A", "B", "C", "D"}, 0);
   if (run >= std::ssize(assignment.lesson.runs)) section.problem("run", "there is no such run in [runs]");
-  for (const std::string& key : section.texts("may_set")) {
+  for (const std::string& key : section.texts("may_set"))
     if (const ConfigField* field = find_field(key))
       assignment.may_set[run].push_back(*field);
     else
       section.problem("may_set", "no such setting: " + key);
-  }
   section.require("may_set");
 }
 

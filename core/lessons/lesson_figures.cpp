@@ -589,12 +589,11 @@ std::optional<double> run_figure(std::string_view key, const RunFigure& figure, 
   const auto frames = frames_of(history, range);
   if (key == "flip_margin_ratio") return finite(flip_margin_ratio(frames));
   std::vector<double> over_layers;
-  for (const int layer : layers_of(figure, history)) {
+  for (const int layer : layers_of(figure, history))
     if (key != "modelled_deep_ep_ms")
       over_layers.push_back(layer_figure(key, figure, history, frames, layer));
     else if (const auto load = loads(frames, layer); !load.empty())
       over_layers.push_back(modelled.find_gain(figure, layer, load).modelled_ms);
-  }
   return finite(fold(figure.layer.rule == Of::one ? Of::mean : figure.layer.rule, 0, over_layers));
 }
 

@@ -20,14 +20,13 @@ std::size_t after_string(std::string_view text, std::size_t at) {
   const char quote = text[at];
   const bool lines = text.substr(at, 3) == std::string(3, quote);
   const std::string end(lines ? 3 : 1, quote);
-  for (at += end.size(); at < text.size(); ++at) {
+  for (at += end.size(); at < text.size(); ++at)
     if (quote == '"' && text[at] == '\\')
       ++at;
     else if (!lines && text[at] == '\n')
       return at;
     else if (text.substr(at, end.size()) == end)  // two more quotes may belong to the string
       return lines ? std::min({text.find_first_not_of(quote, at), at + 5, text.size()}) : at + 1;
-  }
   return text.size();
 }
 

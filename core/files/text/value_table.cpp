@@ -93,15 +93,14 @@ std::string file_text(const TableValue& value) {
   return std::visit(
       [](const auto& typed) -> std::string {
         using Type = std::decay_t<decltype(typed)>;
-        if constexpr (std::is_same_v<Type, std::monostate>) {
+        if constexpr (std::is_same_v<Type, std::monostate>)
           return {};
-        } else if constexpr (std::is_integral_v<Type>) {
+        else if constexpr (std::is_integral_v<Type>)
           return fmt::format("{}", typed);
-        } else if constexpr (std::is_floating_point_v<Type>) {
+        else if constexpr (std::is_floating_point_v<Type>)
           return number_text(typed);
-        } else {
+        else
           return typed;
-        }
       },
       value);
 }

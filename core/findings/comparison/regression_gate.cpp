@@ -113,46 +113,35 @@ struct GateSample {
 
 // Figures that depend on the machine, on another run, or are settings.
 bool is_gate_figure(Metric metric) {
-  switch (metric) {
-    case Metric::lr:
-    case Metric::tokens_per_s:
-    case Metric::step_ms:
-    case Metric::flip_rate:
-    case Metric::max_vio_p50:
-    case Metric::max_vio_p90:
-    case Metric::max_vio_max:
-    case Metric::max_vio_window_p50:
-    case Metric::max_vio_window_p90:
-    case Metric::max_vio_window_max:
-      return false;
-    default:
-      return true;
-  }
+  constexpr std::array kOthers = {Metric::lr,
+                                  Metric::tokens_per_s,
+                                  Metric::step_ms,
+                                  Metric::flip_rate,
+                                  Metric::max_vio_p50,
+                                  Metric::max_vio_p90,
+                                  Metric::max_vio_max,
+                                  Metric::max_vio_window_p50,
+                                  Metric::max_vio_window_p90,
+                                  Metric::max_vio_window_max};
+  return std::ranges::find(kOthers, metric) == kOthers.end();
 }
 
 std::optional<Worst> worst_side(Metric metric) {
+  constexpr std::array kLargest = {Metric::ce_loss,
+                                   Metric::val_loss,
+                                   Metric::fp32_kl,
+                                   Metric::fp32_k3,
+                                   Metric::fp32_ratio_beyond_2,
+                                   Metric::fp32_any_layer_flipped,
+                                   Metric::dropped_fraction,
+                                   Metric::rank_overload,
+                                   Metric::max_vio_microbatch,
+                                   Metric::rounding_flip_rate};
+  constexpr std::array kSmallest = {Metric::quant_sqnr_db, Metric::gradient_snr_db, Metric::gradient_cosine,
+                                    Metric::pinned_gradient_snr_db, Metric::pinned_gradient_cosine};
   if (const std::optional<Worst> worst = metric_info(metric).plot.worst) return worst;
-  switch (metric) {
-    case Metric::ce_loss:
-    case Metric::val_loss:
-    case Metric::fp32_kl:
-    case Metric::fp32_k3:
-    case Metric::fp32_ratio_beyond_2:
-    case Metric::fp32_any_layer_flipped:
-    case Metric::dropped_fraction:
-    case Metric::rank_overload:
-    case Metric::max_vio_microbatch:
-    case Metric::rounding_flip_rate:
-      return Worst::largest;
-    case Metric::quant_sqnr_db:
-    case Metric::gradient_snr_db:
-    case Metric::gradient_cosine:
-    case Metric::pinned_gradient_snr_db:
-    case Metric::pinned_gradient_cosine:
-      return Worst::smallest;
-    default:
-      return std::nullopt;
-  }
+  if (std::ranges::find(kLargest, metric) != kLargest.end()) return Worst::largest;
+  return std::ranges::find(kSmallest, metric) != kSmallest.end() ? std::optional(Worst::smallest) : std::nullopt;
 }
 
 // Means over the blocks of the finite values. Sets the first step with a value that is NaN or infinite.

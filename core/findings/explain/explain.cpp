@@ -50,9 +50,8 @@ std::int64_t step_of_value(const History& history, Metric metric, int layer, std
   constexpr std::int64_t kSearchedSteps = 4096;
   const std::vector<std::int64_t> steps = history.steps_in(history.last_steps(kSearchedSteps, step));
   const std::vector<float> values = history.values_at(metric, layer, steps);
-  for (std::size_t i = values.size(); i-- > 0;) {
+  for (std::size_t i = values.size(); i-- > 0;)
     if (!is_missing(values[i])) return steps[i];
-  }
   return -1;
 }
 

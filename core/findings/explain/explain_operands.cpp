@@ -10,11 +10,8 @@
 namespace moescope::explaining {
 
 const QuantFrame* find_quant(const TelemetryFrame& frame, const FigureTarget& target) {
-  for (const QuantFrame& quant : frame.quants) {
-    if (target.quant ? *target.quant == quant : target.layer == kWholeRun || quant.layer == target.layer) {
-      return &quant;
-    }
-  }
+  for (const QuantFrame& quant : frame.quants)
+    if (target.quant ? *target.quant == quant : target.layer == kWholeRun || quant.layer == target.layer) return &quant;
   return nullptr;
 }
 

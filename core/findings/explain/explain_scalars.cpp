@@ -270,11 +270,9 @@ Parts mean_sqnr(const Context& at) {
   std::vector<double> values;
   const auto frame = at.history.quant_frame_at(at.step);
   if (frame && frame->step == at.step) {
-    for (const QuantFrame& quant : frame->quants) {
-      if ((at.target.layer == kWholeRun || quant.layer == at.target.layer) && std::isfinite(quant.sqnr_db)) {
+    for (const QuantFrame& quant : frame->quants)
+      if ((at.target.layer == kWholeRun || quant.layer == at.target.layer) && std::isfinite(quant.sqnr_db))
         values.push_back(quant.sqnr_db);
-      }
-    }
   }
   if (values.empty()) return plain(at, "mean over the quantized operands");
   return {mean_text(values), "over " + counted(std::ssize(values), "quantized operand", "quantized operands")};
