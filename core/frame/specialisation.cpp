@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/files/text/no_value.h"
+#include "core/frame/margins.h"
 #include "core/frame/router_stats.h"
 
 namespace moescope {
@@ -15,21 +16,6 @@ constexpr std::size_t kContextBytes = 4;  // occurrences of a token are equal if
 float ratio(double a, double b) {
   return b > 0 ? static_cast<float>(a / b) : kNoValue;
 }
-
-// Sums of the rows and columns of a table [rows, columns].
-struct Margins {
-  std::vector<double> rows, columns;
-  double total = 0;
-
-  Margins(const std::vector<std::uint32_t>& table, std::size_t n_columns)
-      : rows(n_columns ? table.size() / n_columns : 0), columns(n_columns) {
-    for (std::size_t i = 0; i < table.size(); ++i) {
-      rows[i / n_columns] += table[i];
-      columns[i % n_columns] += table[i];
-      total += table[i];
-    }
-  }
-};
 
 // Returns P(kind | e) / P(kind), [kinds, E]. The table of slots has the same shape.
 std::vector<float> lift_of(const std::vector<std::uint32_t>& slots, std::size_t experts) {

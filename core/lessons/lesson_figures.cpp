@@ -17,6 +17,7 @@
 #include "core/files/text/words.h"
 #include "core/findings/findings.h"
 #include "core/frame/frame.h"
+#include "core/frame/margins.h"
 #include "core/frame/metrics.h"
 #include "core/frame/router_stats.h"
 #include "core/frame/specialisation.h"
@@ -516,17 +517,12 @@ double domain_bits(Frames frames, int layer, std::size_t domains) {
       if (counts.layer == layer) accumulate(sum, counts);
   if (sum.domain_DE.empty() || domains == 0) return NAN;
   const std::size_t experts = sum.domain_DE.size() / domains;
-  std::vector<double> of_domain(domains), of_expert(experts);
-  double all = 0, bits = 0;
+  const Margins sums(sum.domain_DE, experts);
+  double bits = 0;
   for (std::size_t i = 0; i < sum.domain_DE.size(); ++i) {
     const double n = sum.domain_DE[i];
-    all += n;
-    of_domain[i / experts] += n;
-    of_expert[i % experts] += n;
-  }
-  for (std::size_t i = 0; i < sum.domain_DE.size(); ++i) {
-    const double n = sum.domain_DE[i];
-    if (n > 0) bits += n / all * std::log2(n * all / (of_domain[i / experts] * of_expert[i % experts]));
+    if (n > 0)
+      bits += n / sums.total * std::log2(n * sums.total / (sums.rows[i / experts] * sums.columns[i % experts]));
   }
   return bits;
 }

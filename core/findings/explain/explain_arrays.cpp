@@ -8,6 +8,7 @@
 #include "core/files/text/words.h"
 #include "core/findings/explain/explain_parts.h"
 #include "core/frame/load_ratios.h"
+#include "core/frame/margins.h"
 #include "core/frame/model_scans.h"
 #include "core/frame/router_stats.h"
 #include "core/frame/specialisation.h"
@@ -138,28 +139,12 @@ std::optional<Parts> what_if(Context& at) {
 
 namespace {
 
-std::uint64_t cell(const std::vector<std::uint32_t>& table, std::size_t columns, std::size_t row, std::size_t column) {
-  return table[row * columns + column];
-}
-
-double row_sum(const std::vector<std::uint32_t>& table, std::size_t columns, std::size_t row) {
-  double sum = 0;
-  for (std::size_t c = 0; c < columns; ++c) sum += table[row * columns + c];
-  return sum;
-}
-
-double column_sum(const std::vector<std::uint32_t>& table, std::size_t columns, std::size_t column) {
-  double sum = 0;
-  for (std::size_t i = column; i < table.size(); i += columns) sum += table[i];
-  return sum;
-}
-
 // Explains a cell's share of its row, divided by its column's share of the whole table.
 std::optional<Parts> lift(Context& at, const std::vector<std::uint32_t>& table, std::size_t columns, std::size_t row,
                           std::size_t column, const std::string& note) {
-  const double cell_value = cell(table, columns, row, column);
-  const double of_row = row_sum(table, columns, row), of_column = column_sum(table, columns, column);
-  const double all = total(table);
+  const Margins sums(table, columns);
+  const double cell_value = table[row * columns + column];
+  const double of_row = sums.rows[row], of_column = sums.columns[column], all = sums.total;
   if (of_row <= 0 || of_column <= 0) return std::nullopt;
   at.value = cell_value / of_row / (of_column / all);
   return Parts{"(" + num(cell_value) + " / " + num(of_row) + ") / (" + num(of_column) + " / " + num(all) + ")", note};
@@ -182,17 +167,17 @@ std::optional<Parts> specialisation(Context& at) {
         return lift(at, special.domain_DE, experts, other, expert,
                     "share of the expert in " + domain + ", over its share in all text");
       }
-      const double slots = cell(special.domain_DE, experts, other, expert);
-      const double all = row_sum(special.domain_DE, experts, other);
+      const double slots = special.domain_DE[other * experts + expert];
+      const double all = Margins(special.domain_DE, experts).rows[other];
       if (all <= 0) return std::nullopt;
       at.value = slots / all;
       return Parts{num(slots) + " / " + num(all),
                    "slots of the expert from " + domain + ", of all slots from " + domain};
     }
     if (key == "coactivation" && special.together_EE.size() == experts * experts && other < experts) {
-      const double chosen_tokens = cell(special.together_EE, experts, expert, expert);
+      const double chosen_tokens = special.together_EE[expert * experts + expert];
       if (chosen_tokens <= 0) return std::nullopt;
-      const double both = cell(special.together_EE, experts, expert, other);
+      const double both = special.together_EE[expert * experts + other];
       at.value = both / chosen_tokens;
       return Parts{num(both) + " / " + num(chosen_tokens),
                    fmt::format("tokens that chose experts {} and {}, of the tokens that chose expert {}", expert, other,
