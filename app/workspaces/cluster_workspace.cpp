@@ -1,17 +1,16 @@
 #include "app/workspaces/cluster_workspace.h"
 
-#include <algorithm>
+#include <cmath>
 
 #include "widgets/cluster/deepep_gain_panel.h"
 #include "widgets/cluster/this_imbalance_panel.h"
 #include "widgets/cluster/time_of_a_step_panel.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/panel/verdict_line.h"
 
 namespace moescope {
 namespace {
 
-constexpr int kTableHeight = 320;  // of the panel that shows all rows of its table
+constexpr double kCostShare = 0.55;  // of the height; its table has more rows than that of DeepEP gain
 
 }  // namespace
 
@@ -45,8 +44,8 @@ void ClusterWorkspace::arrange() {
 
 void ClusterWorkspace::setDefaultSizes() {
   resizeDocks({step_time_, live_cost_}, QList<int>(2, width() / 2), Qt::Horizontal);
-  const int table = std::min(height() * 9 / 20, withType(kTableHeight, fontMetrics()));
-  resizeDocks({live_cost_, layers_}, {table, height() - table}, Qt::Vertical);
+  const int cost = to_int(std::lround(kCostShare * height()));
+  resizeDocks({live_cost_, layers_}, {cost, height() - cost}, Qt::Vertical);
 }
 
 }  // namespace moescope

@@ -1,9 +1,13 @@
 #include "widgets/cluster/cluster_question.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <optional>
 #include <stdexcept>
+#include <tuple>
 
+#include "core/cluster/kept_results.h"
 #include "core/cluster/ranks/routing_patterns.h"
 #include "core/frame/router_stats.h"
 #include "core/model/moe/expert_placement.h"
@@ -15,10 +19,10 @@ constexpr int kRanksPerNode = 8;
 constexpr std::int64_t kTokens = 65536;  // enough that sampling changes max/mean of 32 ranks by less than 1 %
 
 constexpr std::size_t kMaxLayers = 8;  // layers of a run whose costs are computed
+constexpr std::size_t kKeptTraffic = 1024;
 
-// Tokens of one layer, routed over the model's experts. `question` has the layer's load.
+// Tokens of one layer, routed over the model's experts.
 struct RoutedLayer {
-  ClusterQuestion question;
   std::vector<std::uint64_t> load_E;
   std::vector<std::int32_t> topk;
   int top_k = 0;
@@ -38,7 +42,7 @@ RoutedLayer routed(const ClusterQuestion& q) {
   const int n_experts = to_int(shape.n_experts), top_k = to_int(shape.top_k);
   const bool is_live = q.routing == AskedRouting::live;
   if (is_live && q.live_load.empty()) throw std::runtime_error("No open run has tokens per expert");
-  RoutedLayer layer{q, {}, {}, top_k};
+  RoutedLayer layer{{}, {}, top_k};
   const std::vector<double> load = load_in_order(is_live ? q.live_load : std::vector<std::uint32_t>(), n_experts);
   layer.topk = is_live ? route_by_load(load, kTokens, top_k)
                        : route_by_pattern({RoutingRule::round_robin}, kTokens, top_k, n_experts);
@@ -47,20 +51,24 @@ RoutedLayer routed(const ClusterQuestion& q) {
 }
 
 // The layers whose mean is the time of the step.
-std::vector<RoutedLayer> routed_layers(const ClusterQuestion& q) {
-  if (q.routing == AskedRouting::forced || q.loads.load_L.empty()) return {routed(q)};
-  std::vector<RoutedLayer> layers;
-  for (std::size_t i = 0; i < q.loads.load_L.size(); ++i) {
-    ClusterQuestion of_layer = q;
-    of_layer.layer = q.loads.layer_L[i];
-    of_layer.live_load = q.loads.load_L[i];
-    layers.push_back(routed(of_layer));
+std::vector<ClusterQuestion> layers_of(const ClusterQuestion& q) {
+  if (q.routing == AskedRouting::forced || q.loads.load_L.empty()) return {q};
+  std::vector<ClusterQuestion> layers(q.loads.load_L.size(), q);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    layers[i].layer = q.loads.layer_L[i];
+    layers[i].live_load = q.loads.load_L[i];
   }
   return layers;
 }
 
 VolumeFrame volume_of(const RoutedLayer& layer, const Placement& placement) {
   return count_volumes(layer.topk, layer.top_k, placement, kRanksPerNode);
+}
+
+using Traffic = std::array<RoutingTraffic, 2>;  // of a layer, [AllToAll]
+Traffic traffic_of(const RoutedLayer& layer, const Placement& placement) {
+  const VolumeFrame volume = volume_of(layer, placement);
+  return {routing_traffic(volume, kTokens, AllToAll::standard), routing_traffic(volume, kTokens, AllToAll::deep_ep)};
 }
 
 // The mean over layers; all have the same parts.
@@ -141,14 +149,23 @@ LayerLoads layer_loads(const TelemetryFrame& frame) {
 }
 
 std::vector<TrafficByKind> layer_traffic(const ClusterQuestion& question, std::span<const int> degrees) {
+  // GPU, formats and all-to-all change no traffic.
+  static KeptResults<std::tuple<std::vector<std::uint32_t>, int, AskedRouting, int, std::string>, Traffic> kept_traffic(
+      kKeptTraffic);
   std::vector<TrafficByKind> traffic(degrees.size());
-  for (RoutedLayer& layer : routed_layers(question))
+  for (ClusterQuestion& of_layer : layers_of(question)) {
+    std::optional<RoutedLayer> layer;  // routed if a degree is new
     for (std::size_t i = 0; i < degrees.size(); ++i) {
-      layer.question.ep = degrees[i];
-      const VolumeFrame volume = volume_of(layer, place_experts(layer.question, layer.load_E));
-      for (const AllToAll kind : {AllToAll::standard, AllToAll::deep_ep})
-        traffic[i][static_cast<int>(kind)].push_back(routing_traffic(volume, kTokens, kind));
+      of_layer.ep = degrees[i];
+      const Traffic counted = kept_traffic.get({of_layer.live_load, of_layer.layer, of_layer.routing, of_layer.ep,
+                                                placement_choice_text(of_layer.placement)},
+                                               [&] {
+                                                 if (!layer) layer = routed(of_layer);
+                                                 return traffic_of(*layer, place_experts(of_layer, layer->load_E));
+                                               });
+      for (std::size_t kind = 0; kind < counted.size(); ++kind) traffic[i][kind].push_back(counted[kind]);
     }
+  }
   return traffic;
 }
 

@@ -1,6 +1,6 @@
 #include "widgets/cluster/this_imbalance_panel.h"
 
-#include <QHeaderView>
+#include <QRegularExpression>
 #include <algorithm>
 #include <cmath>
 
@@ -55,12 +55,12 @@ QString rangeText(const Band& range, int digits) {
 }
 
 // "DeepEP gains 1.32 × (1.10 to 1.46)": whether a choice gains is told by its range.
-QString gainText(const char* choice, const Speedup& speedup) {
+QString gainText(const char* choice, const Speedup& speedup, bool with_range) {
   const char* verb = "may gain or lose,";
   if (speedup.range.low > 1) verb = "gains";
   if (speedup.range.high < 1) verb = "loses,";
   const QString text = QString("%1 %2 %3 \u00d7").arg(choice, verb).arg(speedup.ratio, 0, 'f', 2);
-  return text + rangeText(speedup.range, 2);
+  return with_range ? text + rangeText(speedup.range, 2) : text;
 }
 
 }  // namespace
@@ -163,7 +163,7 @@ void ThisImbalancePanel::renew() {
   // with their ranges, and remedies.
   const int lines = 1 + to_int(2 * question.runs.size() + kVariants) + (question.runs.front().loads.layers > 1) +
                     (cluster_.routing == AskedRouting::forced);
-  setMinimumHeight(withType(kAboveTable, fontMetrics()) + lines * table_->verticalHeader()->defaultSectionSize());
+  setMinimumHeight(withType(kAboveTable, fontMetrics()) + lines * table_->leastRowHeight());
   if (costs_.even.empty()) say("Computing...");
   worker_.start([this, question](std::stop_token stopped) {
     Costs costs = computeOrProblem(question, stopped);
@@ -397,11 +397,22 @@ QStringList ThisImbalancePanel::headline() const {
   const StepChoices& choices = costs_.choices.at(chosenDegree());
   QString step = stepsText() + ": ";
   step[0] = step[0].toUpper();
-  const QString gain = "; " + gainText("DeepEP", choices.deep_ep) + QString(" at EP %1").arg(ep_);
-  const QString mxfp8 = std::isnan(choices.mxfp8.ratio) ? QString() : "; " + gainText("MXFP8", choices.mxfp8);
-  const QString cost = "; " + costText(true), full = step + fastestText(true), brief = step + fastestText(false);
-  return {
-      full + gain + mxfp8 + cost, full + gain + cost, full + cost, brief + cost, brief + "; " + costText(false), brief};
+  const auto gains = [&](bool with_range) {
+    const QString at = with_range ? QString(" at EP %1").arg(ep_) : QString();
+    const QString deep_ep = "; " + gainText("DeepEP", choices.deep_ep, with_range) + at;
+    if (std::isnan(choices.mxfp8.ratio)) return deep_ep;
+    return deep_ep + "; " + gainText("MXFP8", choices.mxfp8, with_range);
+  };
+  const QString cost = "; " + costText(true), brief_cost = "; " + costText(false);
+  const QString brief = step + fastestText(false), briefest_cost = QString(brief_cost).remove("the ").remove("about ");
+  // In a narrow window the ranges and the throughput, which the tables have, go before what each choice gains.
+  const QString briefest = QString(brief).remove(QRegularExpression(", [0-9,]+ tokens/s per GPU"));
+  return {step + fastestText(true) + gains(true) + cost,
+          brief + gains(true) + brief_cost,
+          brief + gains(false) + brief_cost,
+          briefest + gains(false) + briefest_cost,
+          briefest + brief_cost,
+          briefest};
 }
 
 QString ThisImbalancePanel::clusterText() const {

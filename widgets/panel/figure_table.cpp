@@ -12,6 +12,7 @@ namespace moescope {
 namespace {
 
 constexpr int kFormsRole = Qt::UserRole;
+constexpr int kMaxRowHeight = 38;
 
 class FormsDelegate : public QStyledItemDelegate {
  public:
@@ -44,8 +45,25 @@ FigureTable::FigureTable(const QStringList& headers, QWidget* parent)
   horizontalHeader()->setHighlightSections(false);
   followFont(this, [this] {
     horizontalHeader()->setFont(typeFont(Type::caption));
-    verticalHeader()->setDefaultSectionSize(withType(kFlatHeight, fontMetrics()));
+    spreadRows();
   });
+  for (auto signal : {&QAbstractItemModel::rowsInserted, &QAbstractItemModel::rowsRemoved})
+    connect(model(), signal, this, &FigureTable::spreadRows);
+}
+
+int FigureTable::leastRowHeight() const {
+  return withType(kFlatHeight, fontMetrics());
+}
+
+void FigureTable::resizeEvent(QResizeEvent* event) {
+  QTableWidget::resizeEvent(event);
+  spreadRows();
+}
+
+// Rows of a high table are farther apart.
+void FigureTable::spreadRows() {
+  const int room = viewport()->height() / std::max(1, rowCount());
+  verticalHeader()->setDefaultSectionSize(std::clamp(room, leastRowHeight(), withType(kMaxRowHeight, fontMetrics())));
 }
 
 void FigureTable::setFigure(int row, int column, const QStringList& forms, const QString& tip, bool strong) {

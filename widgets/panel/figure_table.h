@@ -15,6 +15,13 @@ class FigureTable : public QTableWidget {
   // Sets the name of a row in the first column, which gets the width of the longest name.
   void setName(int row, const QString& name, const QString& tip = {}, bool strong = false);
   QString shownText(int row, int column) const;
+  int leastRowHeight() const;
+
+ protected:
+  void resizeEvent(QResizeEvent* event) override;
+
+ private:
+  void spreadRows();
 };
 
 }  // namespace moescope
