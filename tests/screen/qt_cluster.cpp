@@ -20,7 +20,10 @@
 #include "widgets/cluster/deepep_gain_panel.h"
 #include "widgets/cluster/this_imbalance_panel.h"
 #include "widgets/cluster/time_of_a_step_panel.h"
+#include "widgets/look/tokens.h"
+#include "widgets/plots/color_scale.h"
 #include "widgets/plots/xy_plot.h"
+#include "widgets/selection/compared_runs.h"
 
 using namespace moescope;
 
@@ -480,6 +483,27 @@ class ClusterPanelsTest : public QObject {
     QTRY_VERIFY2(panel.caption().contains("EP 2 assumed"), qPrintable(panel.caption()));
     QTRY_VERIFY2(panel.csv().contains("1,3,0,0,20"), qPrintable(panel.csv()));  // expert 3 is on rank 0 of 2
     QVERIFY2(panel.csv().contains("1,4,0,1,10"), qPrintable(panel.csv()));
+  }
+
+  // Another log is marked on the ranks, and named in the numbers of the choices.
+  void twoLogsAreComparedRankByRank() {
+    Selection selection;
+    selection.setHistories({logOf({20, 20, 20, 20, 20, 20, 20, 20}), logOf({160, 0, 0, 0, 0, 0, 0, 0})});
+    ExpertPlacementPanel panel(&selection);
+    show(&panel, {900, 400});
+    QCOMPARE(button(&panel, "EP 8")->text(), QString("EP 8: A 1.00, B 8.00"));
+    auto* strip = panel.findChild<PlacementStrip*>();
+    const QImage both = strip->grab().toImage();
+    const auto count_of = [](const QImage& image, const QColor& color) {
+      int count = 0;
+      for (int y = 0; y < image.height(); ++y)
+        for (int x = 0; x < image.width(); ++x) count += image.pixelColor(x, y) == color;
+      return count;
+    };
+    const QColor color_of_b = seriesColor(runColor(selection, 1), isDark(panel.palette()));
+    QVERIFY(count_of(both, color_of_b) > 8 * 50);  // a line on each of the 8 ranks
+    selection.setHistories({logOf({20, 20, 20, 20, 20, 20, 20, 20})});
+    QTRY_COMPARE(count_of(strip->grab().toImage(), color_of_b), 0);
   }
 
   void measuredLayersKeepTheirMeasuredGain() {

@@ -271,6 +271,25 @@ class RouterPanelsTest : public QObject {
     QCOMPARE(selection_->expert(), static_cast<int>(fullest));
   }
 
+  void theMapOfAllLayersHasTheRowsOfTwoRuns() {
+    SyntheticRun first({.experts = 16}), second({.experts = 16});
+    first.append(60);
+    second.append(60);
+    Selection selection;
+    selection.setHistories({first.history(), second.history()});
+    ExpertLoadPanel panel(&selection);
+    auto* matrix = panel.findChild<MatrixPlot*>();
+    const int layers = static_cast<int>(first.history()->info().moe_layers.size());
+    show(&panel, {700, 400});
+    QTRY_COMPARE(matrix->rows(), 2 * layers);
+    QVERIFY(!panel.caption().contains("only"));
+    QVERIFY(matrix->describe(0, 3).join(' ').contains("B: "));  // a row of A also names the load in B
+    QVERIFY(matrix->describe(1, 3).front().startsWith("B: expert 3 of layer "));
+    QVERIFY(!matrix->figure(1, 3));  // cards are about the active run
+    show(&panel, {700, 130});        // no room for two rows of each layer
+    QTRY_COMPARE(matrix->rows(), layers);
+  }
+
   void clusteredRowsStandByTheirTeams() {
     SyntheticRun run({.specialise_every = 50});
     run.append(60);

@@ -6,6 +6,7 @@
 #include <QStandardItemModel>
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -76,6 +77,7 @@ void PlacementStrip::setPlacement(const Placement& placement, std::vector<std::u
   const auto fullest = std::ranges::max_element(rank_load_);
   mean_ = std::accumulate(rank_load_.begin(), rank_load_.end(), 0.0) / std::max<std::size_t>(1, rank_load_.size());
   top_ = rank_load_.empty() ? 1 : std::max({1.0, *fullest, 1.05 * mean_});
+  for (const double load : other_.load_R) top_ = std::max(top_, load * mean_);
   fullest_ = rank_load_.empty() || *fullest <= 1.001 * mean_ ? -1 : to_int(fullest - rank_load_.begin());
 }
 
@@ -104,10 +106,12 @@ void PlacementStrip::paintStatic(QPainter& painter) {
   const int line = fontMetrics().height();
   const double highest_load = mean_ > 0 ? top_ / mean_ : 1;
   const QString nodes = to_int(rank_load_.size()) > ranks_per_node_ ? "; vertical lines: nodes" : "",
-                replicas = placement_.replicated() ? "; hatched: replicas" : "";
-  paintLeftAxis(
-      painter, axisUp(0, highest_load), linearTicks(0, highest_load, std::max(2, plot.height() / withType(40))),
-      "load of each rank / mean" + nodes + replicas + "; shades only separate experts, which can be dragged to a rank");
+                replicas = placement_.replicated() ? "; hatched: replicas" : "",
+                other = other_.load_R.empty() ? "" : "; coloured lines: " + other_.letter;
+  paintLeftAxis(painter, axisUp(0, highest_load),
+                linearTicks(0, highest_load, std::max(2, plot.height() / withType(40))),
+                "load of each rank / mean" + other + nodes + replicas +
+                    "; shades only separate experts, which can be dragged to a rank");
   painter.setPen(palette().text().color());
   const int ranks = to_int(rank_load_.size());
   const int stride = labelStride(fontMetrics().horizontalAdvance("000"), columnWidth(), ranks);
@@ -139,6 +143,13 @@ void PlacementStrip::paintData(QPainter& painter) {
     const double x = plot.left() + rank * columnWidth();
     painter.drawLine(QPointF(x, plot.top() - 8), QPointF(x, plot.bottom()));
   }
+  const double half_width = columnWidth() * (1 - kGap) / 2;
+  for (int rank = 0; rank < std::min(to_int(other_.load_R.size()), to_int(rank_load_.size())); ++rank)
+    for (const QPen& pen : {QPen(edge, 5), QPen(seriesColor(other_.color, dark()), 3)}) {
+      painter.setPen(pen);
+      const QPointF middle(columnCentre(rank).x(), axis().toPixel(other_.load_R[rank] * mean_));
+      painter.drawLine(middle - QPointF(half_width, 0), middle + QPointF(half_width, 0));
+    }
   const double y = axis().toPixel(mean_);
   painter.setPen(QPen(palette().text().color(), 1, Qt::DashLine));
   painter.drawLine(QPointF(plot.left(), y), QPointF(plot.right(), y));
@@ -189,6 +200,8 @@ QStringList PlacementStrip::describe(const Block& block) const {
       QString("expert %1 on rank %2: %3").arg(block.expert).arg(block.rank).arg(amount(block.to - block.from))};
   if (replicas > 1) lines << QString("one of %1 replicas, which take its tokens in turn").arg(replicas);
   lines << QString("rank %1: %2").arg(block.rank).arg(amount(load));
+  if (block.rank < std::ssize(other_.load_R))
+    lines << QString("%1: %2 \u00d7 the mean").arg(other_.letter).arg(other_.load_R[block.rank], 0, 'f', 2);
   return lines;
 }
 
@@ -237,7 +250,7 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
   degrees_ = new ViewSwitch(QStringList(to_int(std::size(kDegrees)), QString()), this);
   degrees_->setToolTip("Fullest rank / mean with the placement chosen below, if as many ranks share the experts");
   connect(degrees_, &ViewSwitch::clicked, this, [this](int index) { setDegree(kDegrees[index]); });
-  degrees_layout->addWidget(new QLabel("Fullest rank / mean"));
+  degrees_layout->addWidget(new QLabel("EP degree"));
   degrees_layout->addWidget(degrees_);
   degrees_layout->addStretch();
   addBody(degrees_row_, 0);
@@ -250,8 +263,11 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
                          "Your own placement: drag experts from rank to rank in the picture"};
   for (int i = 0; i < tips.size(); ++i) kinds_->button(i)->setToolTip(tips[i]);
   connect(kinds_, &ViewSwitch::clicked, this, [this](int kind) { choose(static_cast<Kind>(kind)); });
+  layers_ = new FittedLabel(this);
+  layers_->setRole(QPalette::PlaceholderText);
+  layout->addWidget(new QLabel("Placement"));
   layout->addWidget(kinds_);
-  layout->addStretch();
+  layout->addWidget(layers_, 1);
   planned_ = new FlatCombo(this);
   for (const int steps : kReplanSteps)
     planned_->addItem(steps == 0 ? QString("this step's load") : QString("load of %1 steps").arg(steps), steps);
@@ -335,6 +351,39 @@ QString ExpertPlacementPanel::overloadText(const PlacementChoice& choice, std::s
   return QString("%1 %2, %3 %4")
       .arg(runLetter(*selection_, selection_->run()), overload(load_E), runLetter(*selection_, otherRun()),
            overload(other_load_));
+}
+
+PlacementStrip::OtherRun ExpertPlacementPanel::otherRanks(const PlacementChoice& choice) const {
+  if (other_load_.empty() || choice.replan_every > 0) return {};
+  std::vector<double> load_R = rank_loads(placed(choice, frame_->step, other_load_), other_load_);
+  const double mean = std::accumulate(load_R.begin(), load_R.end(), 0.0) / static_cast<double>(load_R.size());
+  for (double& load : load_R) load /= std::max(mean, 1e-9);
+  return {runLetter(*selection_, otherRun()), runColor(*selection_, otherRun()), std::move(load_R)};
+}
+
+// What the numbers of the choices are, and those of the most even and the fullest layer: "A 1.31 to 4.95 (layer 1)".
+QStringList ExpertPlacementPanel::layersForms(const PlacementChoice& choice) const {
+  QStringList ranges, largest;
+  for (const int run : {selection_->run(), other_load_.empty() ? -1 : otherRun()}) {
+    const auto frame = run < 0 || choice.replan_every > 0 ? nullptr : selection_->frameOf(run);
+    std::map<double, int> layers;  // fullest rank over the mean -> layer
+    for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>()) {
+      const std::vector<std::uint64_t> load_E(router.tokens_per_expert.begin(), router.tokens_per_expert.end());
+      PlacementSite of_layer = *site();
+      of_layer.layer = router.layer;
+      if (router.layer < 0 || load_E.size() != load().size()) continue;
+      layers.emplace(rank_imbalance(place(choice, of_layer, to_int(load_E.size()), load_E), load_E), router.layer);
+    }
+    if (layers.size() < 2) continue;
+    const QString letter = selection_->histories().size() > 1 ? runLetter(*selection_, run) + ' ' : QString(),
+                  fullest =
+                      QString("%1 (layer %2)").arg(layers.rbegin()->first, 0, 'f', 2).arg(layers.rbegin()->second);
+    ranges << letter + QString::number(layers.begin()->first, 'f', 2) + " to " + fullest;
+    largest << letter + fullest;
+  }
+  const QString figure = "fullest rank / mean";
+  if (ranges.isEmpty()) return {figure};
+  return {figure + "; all layers: " + ranges.join(", "), figure + "; fullest layer: " + largest.join(", "), figure};
 }
 
 std::int64_t ExpertPlacementPanel::placedSince() const {
@@ -487,18 +536,17 @@ void ExpertPlacementPanel::refill() {
   }
   QString note = costOfReplicas(chosen, loads);
   if (is_rank_count_assumed_ && note.isEmpty()) {
-    const QString degree = assumed_ranks_ == degree_
-                               ? QString(", that of <i>Cluster</i>")
-                               : QString("; EP %1 of <i>Cluster</i> does not divide them").arg(degree_);
-    note = QString(
-               "Counted from the loads of the log's %1 experts at an assumed EP degree%2. A log without <a "
-               "href='file-formats.md'>\"volume\"</a> does not say which rank sent a token, so that bytes "
-               "by link and the share saved by de-duplication are not known.")
-               .arg(loads.size())
-               .arg(degree);
+    note =
+        "A log without <a href='file-formats.md'>\"volume\"</a> does not say which rank sent a token: bytes by link "
+        "and "
+        "the share saved by de-duplication are not known";
+    if (assumed_ranks_ != degree_)
+      note += QString("; EP %1 of <i>Cluster</i> does not divide the experts").arg(degree_);
   }
   note_->setText(note);
   note_->setVisible(!note_->text().isEmpty());
+  layers_->setTexts(layersForms(chosen));
+  strip_->setOther(otherRanks(chosen));
   strip_->setPlacement(placed(chosen, frame_->step, loads), loads, ranks->ranks_per_node, haveShares());
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/cluster/ranks/placement.h"
 #include "core/model/moe/expert_placement.h"
+#include "widgets/look/fitted_text.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/panel.h"
 #include "widgets/panel/view_switch.h"
@@ -27,6 +28,13 @@ class PlacementStrip : public PlotFrame {
 
   // `load_E`: tokens of each expert, or shares of unknown unit; its replicas take equal shares.
   void setPlacement(const Placement& placement, std::vector<std::uint64_t> load_E, int ranks_per_node, bool are_shares);
+  // Marks the load of each rank over the mean in another run, under its own placement. Empty: no other run.
+  struct OtherRun {
+    QString letter;
+    int color = 0;  // index of seriesColor
+    std::vector<double> load_R;
+  };
+  void setOther(OtherRun other) { other_ = std::move(other); }
   void setChosen(int expert);  // selected expert; -1: none
   const Placement& placement() const { return placement_; }
 
@@ -62,6 +70,7 @@ class PlacementStrip : public PlotFrame {
   std::vector<std::uint64_t> load_;
   std::vector<Block> blocks_;
   std::vector<double> rank_load_;
+  OtherRun other_;
   int ranks_per_node_ = 8, chosen_ = -1, dragged_ = -1, fullest_ = -1;
   bool are_shares_ = false;
   double top_ = 1, mean_ = 0;
@@ -98,6 +107,8 @@ class ExpertPlacementPanel : public Panel {
   void nameDegrees(const PlacementChoice& choice, std::span<const std::uint64_t> load_E);
   int otherRun() const;  // place of the run beside the selected one; -1: none
   std::vector<std::uint64_t> otherLoad() const;
+  PlacementStrip::OtherRun otherRanks(const PlacementChoice& choice) const;
+  QStringList layersForms(const PlacementChoice& choice) const;
   void move(int expert, int to_rank);
   void choose(PlacementChoice::Kind kind);
   std::optional<PlacementSite> site() const;
@@ -117,6 +128,7 @@ class ExpertPlacementPanel : public Panel {
   QLabel* note_;
   QComboBox* planned_;  // load that "balanced" uses
   ViewSwitch* kinds_;
+  FittedLabel* layers_;   // fullest layers, beside the choice of the placement
   QWidget* degrees_row_;  // EP degrees of a log without ranks
   ViewSwitch* degrees_;
   int degree_ = 32, assumed_ranks_ = 32;  // chosen, and shown because it divides the experts

@@ -26,16 +26,17 @@ void paintBars(QPainter& painter, const QRect& area, const MarginBars& bars, dou
     }
 }
 
-// Paints the values of the strong bars, except those that would overlap a value above.
+// Paints the values of the strong bars and of rows as high as a line, except those that would overlap a value above.
 void paintFigures(QPainter& painter, const QRect& area, const MarginBars& bars, double high, const Colors& c) {
-  painter.setFont(semibold(painter.font()));
-  painter.setPen(QColor(c.ink));
-  const QFontMetrics metrics = painter.fontMetrics();
+  const QFont normal = painter.font();
+  const QFontMetrics metrics(semibold(normal));
   double free_from = -1e9;
   for (const MarginBar& bar : bars.bars) {
     const double middle = (bar.top + bar.bottom) / 2, top = middle - metrics.height() / 2.0;
-    if (!bar.strong || top < free_from) continue;
+    if ((!bar.strong && bar.bottom - bar.top < metrics.height()) || top < free_from) continue;
     free_from = top + metrics.height();
+    painter.setFont(bar.strong ? semibold(normal) : normal);
+    painter.setPen(QColor(bar.strong ? c.ink : c.ink2));
     const double x = area.left() + bar.value / high * area.width() + kSpace4;
     painter.drawText(QPointF(x, top + metrics.ascent()), formatValue(bar.value, 3));
   }

@@ -1,4 +1,4 @@
-// Bars beside the rows of a plot, one value for each row. Strong bars have their value beside them.
+// Bars beside the rows of a plot, one value for each row. Strong bars and high rows have their value beside them.
 #pragma once
 
 #include <QPainter>

@@ -21,6 +21,7 @@ constexpr int kBarsWidth = 130, kBarFigure = 40;  // widths of the bars beside t
 constexpr int kMinWidthOfBars = 460;              // width of the plot from which bars are shown
 // A layer in which an expert has twice its fair share is uneven: every rank waits for the rank of that expert.
 constexpr float kUnevenMaxVio = 1;    // MaxVio
+constexpr int kMinPairedRow = 9;          // least height of a row of two runs
 constexpr double kFarFromRest = 0.5;  // share of the largest MaxVio from which bars are strong
 
 QString sharesText(double times) {
@@ -131,10 +132,17 @@ void ExpertLoadPanel::buildMatrix() {
   matrix_->refill = [this] { refillMatrix(); };
   matrix_->describe = [this](int row, int column) {
     const int layer = loads_.layers[row].layer, expert = expertAt(row, column);
+    if (run_of_row_[row] != selection_->run())
+      return QStringList{QString("%1: expert %2 of layer %3, %4")
+                             .arg(runLetter(*selection_, run_of_row_[row]))
+                             .arg(expert)
+                             .arg(layer)
+                             .arg(sharesText(loads_.layers[row].utilisation[expert]))};
     return readout({loads_.steps.last, std::int64_t{layer}, std::int64_t{expert}}) +
            loadOfOthers(layer, expert, loads_.steps.last);
   };
-  matrix_->figure = [this](int row, int column) {
+  matrix_->figure = [this](int row, int column) -> std::optional<FigureTarget> {
+    if (run_of_row_[row] != selection_->run()) return std::nullopt;
     return FigureTarget{.key = "utilisation",
                         .layer = loads_.layers[row].layer,
                         .expert = expertAt(row, column),
@@ -159,6 +167,7 @@ void ExpertLoadPanel::showView() {
   layer_->setVisible(view() == one_layer);
   span_->setVisible(view() == all_layers);
   giveFocusTo(views_->currentWidget());
+  setProperty("shows_all_runs", false);  // until the map of all layers has the rows of another run
   markDirty();
   update();
 }
@@ -290,9 +299,38 @@ void ExpertLoadPanel::refillStack() {
   stack_->setCurrentRow(stack_->rowOf(selection_->layer(), expert), expert < 0 ? QString() : QString::number(expert));
 }
 
+// Adds the rows of another run, each below that of the same layer, if all rows are high enough to be told apart.
+void ExpertLoadPanel::addOtherRun() {
+  run_of_row_.assign(loads_.layers.size(), selection_->run());
+  const int compared = comparedRun(*selection_), place = compared == selection_->run() ? 0 : compared;
+  if (place < 0 || matrix_->height() < 2 * to_int(loads_.layers.size()) * withType(kMinPairedRow, fontMetrics())) return;
+  const History& other = *selection_->histories()[place];
+  if (other.info().n_experts != selection_->history()->info().n_experts) return;
+  const auto frame = selection_->frameOf(place);
+  if (!frame) return;
+  const RouterWindow of_other = showsOneStep() ? loadsOf(*frame) : router_window(other, frame->step);
+  RouterWindow both{loads_.steps, {}};
+  run_of_row_.clear();
+  for (const LayerWindow& load : loads_.layers) {
+    both.layers.push_back(load);
+    run_of_row_.push_back(selection_->run());
+    if (const LayerWindow* same_layer = of_other.find_layer(load.layer)) {
+      both.layers.push_back(*same_layer);
+      run_of_row_.push_back(place);
+    }
+  }
+  loads_ = std::move(both);
+}
+
 void ExpertLoadPanel::refillMatrix() {
   if (!hasLoads()) return;
   loads_ = window();
+  addOtherRun();
+  const bool has_other = std::ranges::count(run_of_row_, selection_->run()) < std::ssize(run_of_row_);
+  if (view() == all_layers && property("shows_all_runs").toBool() != has_other) {
+    setProperty("shows_all_runs", has_other);
+    update();  // repaints the header as well
+  }
   const int rows = to_int(loads_.layers.size()), columns = selection_->history()->info().n_experts;
   const int limit = this->limit();
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(rows) * columns, kNoDataCode);
@@ -304,7 +342,8 @@ void ExpertLoadPanel::refillMatrix() {
     for (int column = 0; column < columns; ++column)
       if (const int expert = expertAt(row, column); expert < std::ssize(load.utilisation))
         codes[static_cast<std::size_t>(row) * columns + column] = utilisationCode(load.utilisation[expert], limit);
-    row_ticks.push_back({static_cast<double>(row), QString::number(load.layer)});
+    const QString letter = has_other ? ' ' + runLetter(*selection_, run_of_row_[row]) : QString();
+    row_ticks.push_back({static_cast<double>(row), QString::number(load.layer) + letter});
   }
   matrix_->setCells(rows, columns, std::move(codes));
   matrix_->setLegend(utilisationLegend(isDark(palette()), limit));
@@ -329,8 +368,8 @@ void ExpertLoadPanel::paintNumbers(QPainter& painter) const {
   });
 }
 
-// Paints the most uneven layer, and uneven layers close to it, as strong bars, so that they stand out among many
-// layers.
+// Paints uneven layers as strong bars, except those that are far from the most uneven one, so that this one stands out
+// among many layers.
 void ExpertLoadPanel::paintMaxVio(QPainter& painter) const {
   const QRect cells = matrix_->cellsRect();
   const int room = matrix_->width() - cells.right() - kSpace12;
@@ -342,8 +381,7 @@ void ExpertLoadPanel::paintMaxVio(QPainter& painter) const {
     bars.bars.push_back({cell.top(), cell.bottom(), loads_.layers[row].max_vio});
     largest = std::max(largest, bars.bars.back().value);
   }
-  for (MarginBar& bar : bars.bars)
-    bar.strong = bar.value >= largest || (bar.value >= kUnevenMaxVio && bar.value >= kFarFromRest * largest);
+  for (MarginBar& bar : bars.bars) bar.strong = bar.value >= kUnevenMaxVio && bar.value >= kFarFromRest * largest;
   const QRect area(cells.right() + kSpace12, cells.top(), room - withType(kBarFigure, fontMetrics()), cells.height());
   paintMarginBars(painter, area, bars, palette());
 }
@@ -351,7 +389,7 @@ void ExpertLoadPanel::paintMaxVio(QPainter& painter) const {
 void ExpertLoadPanel::markCurrent() {
   int row = -1, column = -1;
   for (int i = 0; i < to_int(order_.size()); ++i)
-    if (loads_.layers[i].layer == selection_->layer()) row = i;
+    if (loads_.layers[i].layer == selection_->layer() && run_of_row_[i] == selection_->run()) row = i;
   if (row >= 0 && selection_->expert() >= 0) {
     const auto place = std::ranges::find(order_[row], selection_->expert());
     if (place != order_[row].end()) column = to_int(place - order_[row].begin());

@@ -40,6 +40,7 @@ class ExpertLoadPanel : public Panel {
   void markDirty();
   bool hasLoads();  // true if the run has loads; otherwise both views show why not
   void refillMatrix();
+  void addOtherRun();
   void refillStack();
   void markCurrent();
   void paintNumbers(QPainter& painter) const;
@@ -69,6 +70,7 @@ class ExpertLoadPanel : public Panel {
   std::shared_ptr<const TelemetryFrame> frame_;
   ExpertOrders orders_;
   RouterWindow loads_;                   // the rows of the map of all layers
+  std::vector<int> run_of_row_;          // place of the run in each of these rows
   std::vector<std::vector<int>> order_;  // [row][column] -> expert
   // The layers of the stack. They are kept for the same run and number of layers while the selected layer is among
   // them, so that they do not jump.
