@@ -13,10 +13,11 @@ namespace moescope {
 void askToClose(const Selection& selection, QWidget* window, const QString& what, const QString& button,
                 const std::function<void()>& act) {
   QStringList names;
-  for (std::size_t run = 0; run < selection.histories().size(); ++run) names << runName(selection, to_int(run));
+  for (std::size_t run = 0; run < selection.histories().size(); ++run)
+    if (!selection.histories()[run]->steps().empty()) names << runName(selection, to_int(run));
   if (names.isEmpty()) return act();
   auto* box =
-      new QMessageBox(QMessageBox::Question, "MoEScope",
+      new QMessageBox(QMessageBox::NoIcon, "MoEScope",
                       QString("%1 closes what is open: %2. Files on the disk stay.").arg(what, names.join(", ")),
                       QMessageBox::Cancel, frontOf(window));
   QPushButton* close_button = box->addButton(button, QMessageBox::AcceptRole);

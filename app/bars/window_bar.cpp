@@ -36,7 +36,7 @@ QString asNines(QString digits) {
   return digits;
 }
 
-constexpr int kNarrowest = 6;    // highest level of setNarrowness()
+constexpr int kNarrowest = 7;    // highest level of setNarrowness()
 constexpr int kMinBar = 320;     // minimum width of the bar
 constexpr int kLineHeight = 20;  // height of the lines between groups
 
@@ -187,6 +187,8 @@ void WindowBar::makeActions() {
   connect(live_, &QAction::triggered, this, &WindowBar::openLive);
   setup_ = make("Set-up", Qt::Key_F2, "Set-up: all settings of a run", "All settings of a run (F2)");
   setup_->setCheckable(true);
+  search_ = make("Search", QKeySequence("Ctrl+K"), "Search: find an action, panel, metric, setting, expert or page",
+                 "Finds an action, panel, metric, setting, expert, step, lesson or page of the manual (Ctrl+K)");
 }
 
 // Moves the tab bar of the workspaces into this bar. In a narrow window a combo box replaces it.
@@ -217,6 +219,7 @@ void WindowBar::makeLayout() {
   row->addWidget(tabs_);
   row->addWidget(tab_list_);
   row->addStretch(1);
+  search_button_ = addButton(search_, true);
   row->addWidget(chips_);
   of_runs_ << addLine() << addButton(run_, false);
   of_training_ << addButton(step_, false) << addButton(reset_, false);
@@ -267,6 +270,7 @@ void WindowBar::drawPictures() {
   reset_->setIcon(picture(Picture::reset, palette()));
   live_->setIcon(picture(Picture::live, palette()));
   setup_->setIcon(picture(Picture::settings, palette()));
+  search_->setIcon(picture(Picture::search, palette()));
 }
 
 void WindowBar::changeEvent(QEvent* event) {
@@ -285,10 +289,13 @@ QSize WindowBar::minimumSizeHint() const {
 }
 
 void WindowBar::setNarrowness(int level) {
-  chips_->setShown({.names = level < 1, .active = level < 3, .words = level < 2});
-  count_->setShort(level >= 4);
-  for (QToolButton* button : {live_button_, setup_button_})
-    button->setToolButtonStyle(level < 5 ? Qt::ToolButtonTextBesideIcon : Qt::ToolButtonIconOnly);
+  const auto show_words = [](QToolButton* button, bool words) {
+    button->setToolButtonStyle(words ? Qt::ToolButtonTextBesideIcon : Qt::ToolButtonIconOnly);
+  };
+  show_words(search_button_, level < 1);
+  chips_->setShown({.names = level < 2, .active = level < 4, .words = level < 3});
+  count_->setShort(level >= 5);
+  for (QToolButton* button : {live_button_, setup_button_}) show_words(button, level < 6);
   const bool in_list = level >= kNarrowest || width() < withType(kNarrowWindow, fontMetrics());
   tabs_->setVisible(!in_list);
   tab_list_->setVisible(in_list);

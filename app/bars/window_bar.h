@@ -1,5 +1,6 @@
 // The bar of the window: menu, workspaces, open runs, controls of the run, live settings and set-up. Controls that the
-// open run cannot use are hidden. In a narrow window the names of runs are hidden first; no text is cut.
+// open run cannot use are hidden. In a narrow window the word of the search and the names of runs are hidden first; no
+// text is cut.
 #pragma once
 
 #include <QToolBar>
@@ -30,6 +31,7 @@ class WindowBar : public QToolBar {
   QAction* resetAction() const { return reset_; }
   QAction* liveAction() const { return live_; }
   QAction* setupAction() const { return setup_; }
+  QAction* searchAction() const { return search_; }
   RunChips* chips() const { return chips_; }
   LivePopover* live() const { return live_popover_; }
   PacePopover* pace() const { return pace_; }
@@ -67,11 +69,11 @@ class WindowBar : public QToolBar {
   void setNarrowness(int level);
 
   QWidget* content_;
-  QToolButton *menu_, *live_button_, *setup_button_;
+  QToolButton *menu_, *live_button_, *setup_button_, *search_button_;
   QTabBar* tabs_;
   QComboBox* tab_list_;
   RunChips* chips_;
-  QAction *run_, *step_, *reset_, *live_, *setup_;
+  QAction *run_, *step_, *reset_, *live_, *setup_, *search_;
   QList<QWidget*> of_runs_, of_training_;  // widgets shown only with open runs, and only with a run in training
   StepButton* count_;
   PacePopover* pace_;

@@ -1,6 +1,5 @@
 #include "app/setup/setup_form.h"
 
-#include <QAbstractItemView>
 #include <QComboBox>
 #include <QGridLayout>
 #include <QLabel>
@@ -11,7 +10,6 @@
 #include <QStyleOptionComboBox>
 #include <QStyleOptionToolButton>
 #include <QStylePainter>
-#include <QStyledItemDelegate>
 #include <QToolButton>
 #include <QVBoxLayout>
 #include <algorithm>
@@ -70,63 +68,10 @@ QString parametersText(const RunConfig& config) {
   return QString("%1 M parameters").arg(millions, 0, 'f', millions < 1 ? 2 : 1);
 }
 
-constexpr int kCost = Qt::UserRole;
-constexpr int kGap = 24;  // pixels between name and cost
-
-// Paints the costs in a column at the right of the names.
-class CostDelegate : public QStyledItemDelegate {
- public:
-  using QStyledItemDelegate::QStyledItemDelegate;
-
-  QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override {
-    const QSize name = QStyledItemDelegate::sizeHint(option, index);
-    if (isSeparator(index)) return {0, 5};
-    const QString cost = index.data(kCost).toString();
-    return cost.isEmpty() ? name : name + QSize(kGap + option.fontMetrics.horizontalAdvance(cost) + 6, 0);
-  }
-
-  void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
-    if (isSeparator(index)) {
-      painter->setPen(mutedText(option.palette));
-      const int y = option.rect.center().y();
-      return painter->drawLine(option.rect.left() + 4, y, option.rect.right() - 4, y);
-    }
-    QStyledItemDelegate::paint(painter, option, index);
-    const bool chosen = option.state & QStyle::State_Selected;
-    painter->setPen(chosen ? option.palette.highlightedText().color() : mutedText(option.palette));
-    painter->drawText(option.rect.adjusted(0, 0, -6, 0), Qt::AlignRight | Qt::AlignVCenter,
-                      index.data(kCost).toString());
-  }
-
- private:
-  static bool isSeparator(const QModelIndex& index) {
-    return index.data(Qt::AccessibleDescriptionRole).toString() == QLatin1String("separator");
-  }
-};
-
 }  // namespace
 
-// The list of presets. While it is open, it shows the cost of a run beside each name.
-class PresetList : public QComboBox {
- public:
-  PresetList() { setItemDelegate(new CostDelegate(this)); }
-
-  void setCost(std::function<SetupForm::Cost(const QString& preset)> cost) { cost_ = std::move(cost); }
-
-  // Asks for the costs each time, since measurements improve them while the program runs.
-  void showPopup() override {
-    const std::vector<std::string> presets = preset_names();
-    for (int i = 0; i < count(); ++i) {
-      if (std::ranges::count(presets, itemText(i).toStdString()) == 0 || !cost_) continue;
-      const SetupForm::Cost cost = cost_(itemText(i));
-      const QString about = QString::fromStdString(preset_about(itemText(i).toStdString())).trimmed();
-      setItemData(i, cost.in_short, kCost);
-      setItemData(i, about + "\n\n" + cost.whole, Qt::ToolTipRole);
-    }
-    view()->setMinimumWidth(view()->sizeHintForColumn(0) + kGap);
-    QComboBox::showPopup();
-  }
-
+// The button says what the list is.
+class NamedPresetList : public PresetList {
  protected:
   void paintEvent(QPaintEvent*) override {
     QStylePainter painter(this);
@@ -136,9 +81,6 @@ class PresetList : public QComboBox {
     painter.drawComplexControl(QStyle::CC_ComboBox, option);
     painter.drawControl(QStyle::CE_ComboBoxLabel, option);
   }
-
- private:
-  std::function<SetupForm::Cost(const QString&)> cost_;
 };
 
 constexpr const char* kCommonGroup = "Common settings";
@@ -262,12 +204,11 @@ void SetupForm::takeFocus() {
 }
 
 QLayout* SetupForm::makeTop() {
-  presets_ = new PresetList;
+  presets_ = new NamedPresetList;
   presets_->setAccessibleName("Preset");
   presets_->setToolTip("Fill the form with a preset; training goes on until you start a new run");
   presets_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
   presets_->setFocusPolicy(Qt::StrongFocus);
-  for (const std::string& name : preset_names()) presets_->addItem(QString::fromStdString(name));
   connect(presets_, &QComboBox::activated, this, [this](int index) {
     emit presetRequested(presets_->itemText(index));
     choosePreset();
@@ -561,7 +502,7 @@ void SetupForm::check() {
 void SetupForm::setCosts(std::function<Cost(const RunConfig&)> of_draft,
                          std::function<Cost(const QString&)> of_preset) {
   cost_of_ = std::move(of_draft);
-  presets_->setCost(std::move(of_preset));
+  presets_->setWords(std::move(of_preset));
   showCost();
 }
 

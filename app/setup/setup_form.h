@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "app/setup/preset_list.h"
 #include "core/config/config_check.h"
 #include "core/config/config_field.h"
 #include "core/config/run_config.h"
@@ -25,7 +26,6 @@ namespace moescope {
 
 class FieldEditor;
 class GroupHeader;
-class PresetList;
 
 inline constexpr char kDefaultPreset[] = "small";
 
@@ -35,10 +35,8 @@ class SetupForm : public QWidget {
  public:
   explicit SetupForm(QWidget* parent = nullptr);
 
-  struct Cost {
-    QString in_short;  // shown beside the name of a preset: "0.5 M parameters, 8.5 MB, 2,000 steps in about 40 s"
-    QString whole;     // tool tip, with the source of each figure
-  };
+  // "0.5 M parameters, 8.5 MB, 2,000 steps in about 40 s", and the source of each figure.
+  using Cost = PresetList::Words;
   const RunConfig& draft() const { return draft_; }
   void setDraft(const RunConfig& config);
   // Sets the config of the open run, against which changes are shown; nullptr: no open run can be changed live.

@@ -95,9 +95,10 @@ void FirstSteps::connectPages(LessonActions* lessons) {
   connect(lessons, &LessonActions::lessonLeft, this, &FirstSteps::look);
 }
 
-void FirstSteps::addActionsTo(QMenu* menu) {
-  menu->addAction("&Start page", QKeySequence("Alt+Home"), this, &FirstSteps::showPage)
-      ->setWhatsThis("Start page: lessons, presets, logs, recordings and checkpoints");
+QAction* FirstSteps::addActionTo(QMenu* menu) {
+  QAction* show = menu->addAction("&Start page", QKeySequence("Alt+Home"), this, &FirstSteps::showPage);
+  show->setWhatsThis("Start page: lessons, presets, logs, recordings and checkpoints");
+  return show;
 }
 
 QList<FullPage*> FirstSteps::pages() const {

@@ -4,6 +4,7 @@
 
 #include <QObject>
 
+class QAction;
 class QMenu;
 
 namespace moescope {
@@ -25,7 +26,7 @@ class FirstSteps : public QObject {
   FirstSteps(StartPage* page, LessonsPage* lessons_page, RunSession* session, Selection* selection,
              WorkspaceTabs* workspaces);
   void connectTo(RunControl* control, FileActions* files, LessonActions* lessons);
-  void addActionsTo(QMenu* menu);
+  QAction* addActionTo(QMenu* menu);
 
   void offerPage();  // from this call on, shows the start page whenever nothing is open
   // Show a page in place of the workspaces, until a workspace is asked for. showPage() also offers the page from then

@@ -6,6 +6,7 @@
 #include "app/actions/run_costs.h"
 #include "app/look/card_frame.h"
 #include "app/look/icons.h"
+#include "app/setup/preset_list.h"
 #include "app/setup/setup_form.h"
 #include "app/start/lesson_list.h"
 #include "core/config/config_toml.h"
@@ -78,10 +79,10 @@ void StartPage::addLesson() {
 }
 
 void StartPage::addPreset() {
-  presets_ = new QComboBox;
+  presets_ = new PresetList;
+  presets_->setWords([](const QString& preset) { return PresetList::Words{presetSubject(preset), {}}; });
   presets_->setObjectName("start_presets");
   presets_->setAccessibleName("Preset");
-  for (const std::string& name : preset_names()) presets_->addItem(QString::fromStdString(name));
   presets_->setCurrentText(kDefaultPreset);
   connect(presets_, &QComboBox::currentTextChanged, this, &StartPage::showCost);
   cost_ = pageText({}, Type::body, true);
@@ -113,7 +114,7 @@ void StartPage::addFiles() {
   recent_->setPopupMode(QToolButton::InstantPopup);
   add("Log",
       "TorchTitan, Megatron-LM and others: JSON lines, TensorBoard, W&B, text, traces. Samples: <a "
-      "href=\"unbalanced_bf16.jsonl\">router without balancing</a>, <a href=\"domain_shift.jsonl\">change of text</a>",
+      "href=\"unbalanced_bf16.jsonl\">router without balancing</a>, <a href=\"domain_shift.jsonl\">domain shift</a>",
       "Open a log...", "start_log", &StartPage::logRequested)
       ->insertWidget(2, recent_);
   add("Recording", "Every step of a run that was trained here (.moescope)", "Open a recording...", "start_recording",
@@ -135,8 +136,9 @@ void StartPage::showCost() {
   if (!costs_) return;
   cost_->setText(costs_->presetText(presets_->currentText()));
   comparison_->setText(
-      QString("Preset nano with forced balance in BF16 (twice, to measure chance), MXFP8, NVFP4 and MXFP4. Verdicts "
-              "on NVFP4 and MXFP4 are due by step %1 (%2); MXFP8 may stay open.")
+      QString(
+          "Do MXFP8, NVFP4 and MXFP4 cost loss against BF16? Preset nano in each format, and in BF16 twice to measure "
+          "chance. Most verdicts are due by step %1 (%2).")
           .arg(kVerdictStep)
           .arg(costs_->timeText("precisions", kVerdictStep)));
 }

@@ -4,11 +4,11 @@
 
 #include "app/start/full_page.h"
 
-class QComboBox;
 class QMenu;
 
 namespace moescope {
 
+class PresetList;
 class LessonList;
 class RunCosts;
 struct LessonProgress;
@@ -46,7 +46,7 @@ class StartPage : public FullPage {
   void addFiles();
   void showCost();
 
-  QComboBox* presets_;
+  PresetList* presets_;
   QLabel *cost_, *next_about_, *comparison_;
   QPushButton* next_;
   QToolButton* recent_;

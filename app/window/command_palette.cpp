@@ -113,10 +113,13 @@ QStringList numberedPlaces(const QString& typed) {
   return places;
 }
 
-// Returns the place of `part` in `text`, preferably at the beginning of a word; -1: `text` does not contain it.
+// Returns the place of `part` in `text`, preferably at the beginning of a word; -1: `text` does not contain it. A
+// number is no part of a longer one.
 int placeOfPart(const QString& part, const QString& text) {
   int place = -1, at = -1;
+  const auto is_digit = [&](qsizetype i) { return i >= 0 && i < text.size() && text[i].isDigit(); };
   while ((at = to_int(text.indexOf(part, at + 1, Qt::CaseInsensitive))) >= 0) {
+    if (part[0].isDigit() && (is_digit(at - 1) || is_digit(at + part.size()))) continue;
     if (at == 0 || !text[at - 1].isLetterOrNumber()) return at;
     if (place < 0) place = at;
   }
@@ -144,7 +147,7 @@ std::optional<CommandList::Shown> CommandList::found(std::size_t command, const 
   }
   for (const QString& word : query.split(' ', Qt::SkipEmptyParts)) {
     const int at = placeOfPart(word, candidate.title);
-    if (at < 0 && !other_names.contains(word, Qt::CaseInsensitive)) return std::nullopt;
+    if (at < 0 && placeOfPart(word, other_names) < 0) return std::nullopt;
     const bool begins = at == 0 || (at > 0 && !candidate.title[at - 1].isLetterOrNumber());
     if (at >= 0) shown.score += begins ? 2 * kInTitle : kInTitle;
     for (int i = 0; at >= 0 && i < word.size(); ++i) shown.matched.push_back(at + i);
@@ -232,7 +235,9 @@ int CommandList::priority(const Shown& shown, const QString& typed, const Synony
   static const QStringList kMeanings{"Term", "Metric", "Format"};
   if (asks_meaning_ && is_in_title && kMeanings.contains(command.group)) return 2 * kAsTyped;
   if (command.also.compare(typed, Qt::CaseInsensitive) == 0) return 2 * kAsTyped;  // its name in files
-  return command.group != QLatin1String("Term") && is_in_title ? kAsTyped : 0;
+  const bool is_term = command.group == QLatin1String("Term");
+  if (is_term && command.title.compare("Term: " + typed, Qt::CaseInsensitive) == 0) return kAsTyped + kInTitle;
+  return !is_term && is_in_title ? kAsTyped : 0;
 }
 
 // Adds the commands with some of the typed words. A word counts the more, the fewer names have it.
@@ -296,7 +301,7 @@ QVariant CommandList::data(const QModelIndex& index, int role) const {
 CommandPalette::CommandPalette(std::vector<PaletteCommand> commands, QWidget* window)
     : QDialog(window, Qt::Dialog | Qt::FramelessWindowHint) {
   setObjectName("command_palette");
-  setWindowTitle("Command palette");
+  setWindowTitle("Search");
   setAttribute(Qt::WA_DeleteOnClose);
   setModal(true);
   query_ = new QLineEdit;

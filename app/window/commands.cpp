@@ -101,7 +101,7 @@ class Collector {
 
   void takeAction(QAction* action, const QString& group, const QString& prefix) {
     if (action->isSeparator() || !action->isVisible() || action->text().isEmpty()) return;
-    if (!listed_.contains(action) && action->isEnabled() && action->objectName() != "command_palette_action")
+    if (!listed_.contains(action) && action->isEnabled() && action->text() != "Search")
       add(
           prefix + plain(action->text()), group,
           [guard = QPointer<QAction>(action)] {
@@ -298,11 +298,8 @@ std::vector<PaletteCommand> commandsOf(MainWindow* window) {
   return Collector(window).all();
 }
 
-void addPaletteAction(MainWindow* window, QMenu* menu) {
-  QAction* action = menu->addAction("Command pa&lette...", QKeySequence("Ctrl+K"), window,
-                                    [window] { (new CommandPalette(commandsOf(window), window))->show(); });
-  action->setObjectName("command_palette_action");
-  action->setWhatsThis("Command palette: find an action, panel, metric or setting");
+void openPalette(MainWindow* window) {
+  (new CommandPalette(commandsOf(window), window))->show();
 }
 
 }  // namespace moescope

@@ -5,13 +5,11 @@
 
 #include "app/window/command_palette.h"
 
-class QMenu;
-
 namespace moescope {
 
 class MainWindow;
 
 std::vector<PaletteCommand> commandsOf(MainWindow* window);
-void addPaletteAction(MainWindow* window, QMenu* menu);
+void openPalette(MainWindow* window);
 
 }  // namespace moescope

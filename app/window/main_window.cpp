@@ -219,18 +219,20 @@ void MainWindow::buildMenus(const QStringList& about) {
   buildActionsMenu();
   QMenu* view = menuBar()->addMenu("&View");
   view->addActions({bar_->setupAction(), bar_->liveAction()});
-  first_steps_->addActionsTo(view);
+  QAction* start = first_steps_->addActionTo(view);
   fillViewMenu(view, workspaces_, layout_, projector_, &selection_);
   lessons_->addMenuTo(menuBar());
   fillHelpMenu(menuBar()->addMenu("&Help"), workspaces_, about);
-  buildMenuButton();
+  buildMenuButton({start, bar_->searchAction()});
 }
 
-// The menu bar is hidden; a button and the keys F10 and Alt open its menus.
-void MainWindow::buildMenuButton() {
+// The menu bar is hidden; a button and the keys F10 and Alt open its menus, below the actions that are wanted most.
+void MainWindow::buildMenuButton(const QList<QAction*>& first) {
   menuBar()->hide();
   auto* menu = new QMenu(this);
   menu->setObjectName("window_menu");
+  menu->addActions(first);
+  menu->addSeparator();
   menu->addActions(menuBar()->actions());
   bar_->setMenu(menu);
   connect(new MenuKey(this), &MenuKey::pressed, bar_, &WindowBar::openMenu);
@@ -260,7 +262,8 @@ void MainWindow::buildEditMenu() {
   auto* setups = new SetupLinks({&session_, &selection_, workspaces_, messages_}, control_);
   setups->addActionsTo(menu);
   connect(files_, &FileActions::setupOpened, setups, &SetupLinks::open);
-  addPaletteAction(this, menu);
+  menu->addAction(bar_->searchAction());
+  connect(bar_->searchAction(), &QAction::triggered, this, [this] { openPalette(this); });
 }
 
 void MainWindow::buildRunMenu() {

@@ -81,7 +81,7 @@ class MainWindow : public QMainWindow {
   void buildActions();
   void buildLessons();
   void buildMenus(const QStringList& about);
-  void buildMenuButton();
+  void buildMenuButton(const QList<QAction*>& first);
   void buildFileMenu();
   void buildEditMenu();
   void buildRunMenu();

@@ -281,7 +281,8 @@ class MainWindowTest : public QObject {
     auto* menu = window.findChild<QMenu*>("window_menu");
     QStringList titles;
     for (const QAction* action : menu->actions()) titles << action->text().remove('&');
-    QCOMPARE(titles, (QStringList{"File", "Edit", "Run", "Actions", "View", "Lessons", "Help"}));
+    QCOMPARE(titles,
+             (QStringList{"Start page", "Search", "", "File", "Edit", "Run", "Actions", "View", "Lessons", "Help"}));
     bool has_opened = false;
     connect(menu, &QMenu::aboutToShow, menu, [&] {
       has_opened = true;

@@ -283,7 +283,8 @@ LegendScale BlockScaleMapPanel::legend() const {
   if (!source_.valid()) return legend;
   legend.lut[kZeroCode] = isDark(palette()) ? qRgb(0, 0, 0) : qRgb(255, 255, 255);
   if (high_ < low_) return legend;
-  if (has_current_) legend.swatches = {{QColor(colors(palette()).ink), "block below", LegendScale::Swatch::frame}};
+  if (has_current_)
+    legend.swatches = {{QColor(colors(palette()).ink), "block in the microscope", LegendScale::Swatch::frame}};
   legend.low = formatPowerOfTwo(low_);
   legend.high = formatPowerOfTwo(high_);
   return legend;

@@ -149,14 +149,14 @@ void BlockScalesPanel::setLosses(const BlockLosses& losses) {
 
 LegendScale BlockScalesPanel::legend() const {
   LegendScale legend;
-  if (hasLosses()) legend.swatches = {{QColor(colors(palette()).strong_bar), "1/8 or more lost"}};
+  if (hasLosses()) legend.swatches = {{QColor(colors(palette()).strong_bar), "\u2265 1/8 of the values lost"}};
   const auto frame = selection_->quantFrame();
   const bool is_other_step = frame && losses_.step >= 0 && losses_.step != frame->step;
   if (bars_->marked() >= 0)
-    legend.swatches.push_back(
-        {QColor(colors(palette()).ink),
-         is_other_step ? QString("block of step %1").arg(formatCount(losses_.step)) : QString("block below"),
-         LegendScale::Swatch::pointer});
+    legend.swatches.push_back({QColor(colors(palette()).ink),
+                               is_other_step ? QString("block of step %1").arg(formatCount(losses_.step))
+                                             : QString("block in the microscope"),
+                               LegendScale::Swatch::pointer});
   return legend;
 }
 

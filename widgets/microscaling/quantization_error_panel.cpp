@@ -34,9 +34,11 @@ QString wholeDb(double db) {
   return withMinus(QString::number(std::lround(db)));
 }
 
+// Plain words, the name and its letter.
 QStringList directionForms(Direction direction) {
+  static constexpr const char* kWords[] = {"forward pass", "input gradient", "weight gradient"};
   const QString name = QLatin1String(direction_name(direction));
-  return {name, name.left(1)};
+  return {kWords[static_cast<int>(direction)], name, name.left(1)};
 }
 
 // Returns the formats of a class of GEMMs, whose operands may have different formats.
@@ -393,7 +395,7 @@ void QuantizationErrorPanel::paintGroups(QPainter& painter) const {
       });
     };
     while (!fits(1) && !fits(kSmallLabel)) ++form;  // beyond the last form the texts are empty
-    if (line == 1) view_->setToolTip(form == 0 ? QString() : "f: forward, d: dgrad, w: wgrad");
+    if (line == 1) view_->setToolTip(operandTerms());
     const int high = QFontMetrics(usual).height();
     for (const Heading& heading : row) {
       const QRectF above(span(heading).left(), cells.top() - groupHeight() + line * high - 1, span(heading).width(),

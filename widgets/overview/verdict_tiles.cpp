@@ -44,7 +44,7 @@ QStringList contexts(const QString& place, const QString& shorter, const QString
 QString chanceText(double chance, const QString& window) {
   if (!std::isfinite(chance)) return {};
   const bool small = chance < 0.01;
-  return QString("by chance %1 in %2").arg(QString::number(chance, small ? 'g' : 'f', small ? 1 : 2), window);
+  return QString("chance alone: %1 in %2").arg(QString::number(chance, small ? 'g' : 'f', small ? 1 : 2), window);
 }
 
 TileContent nothing(const QString& reason) {

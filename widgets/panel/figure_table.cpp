@@ -12,7 +12,7 @@ namespace moescope {
 namespace {
 
 constexpr int kFormsRole = Qt::UserRole;
-constexpr int kMaxRowHeight = 38;
+constexpr int kHighestFigureRow = 38;
 
 class FormsDelegate : public QStyledItemDelegate {
  public:
@@ -63,7 +63,7 @@ void FigureTable::resizeEvent(QResizeEvent* event) {
 // Rows of a high table are farther apart.
 void FigureTable::spreadRows() {
   const int room = viewport()->height() / std::max(1, rowCount());
-  verticalHeader()->setDefaultSectionSize(std::clamp(room, leastRowHeight(), withType(kMaxRowHeight, fontMetrics())));
+  verticalHeader()->setDefaultSectionSize(std::clamp(room, leastRowHeight(), withType(kHighestFigureRow, fontMetrics())));
 }
 
 void FigureTable::setFigure(int row, int column, const QStringList& forms, const QString& tip, bool strong) {

@@ -149,7 +149,9 @@ int blockFormatIndex(const OperandFormat& format) {
 void fillScaleRules(QComboBox* box) {
   for (int i = 0; i < 4; ++i) box->addItem(scaleRuleLabel(static_cast<ScaleRule>(i)));
   box->setAccessibleName(QString("Scale rule"));
-  box->setToolTip(QString("Scale rule: how the power of two follows from the largest value of the block"));
+  box->setToolTip(
+      QString("Scale rule: how the power of two follows from the largest value of the block.\n"
+              "FLOOR: rounded down; CEIL, RCEIL: rounded up, so that nothing clips; EVEN: to the mantissa, then down"));
 }
 
 BitField BitLayout::fieldOf(int bit_from_left) const {

@@ -57,8 +57,7 @@ void GemmClassCombo::choose(int index) {
 OperandCombo::OperandCombo(Selection* selection, Part part, QWidget* parent)
     : FlatCombo(parent), selection_(selection), part_(part) {
   setAccessibleName(part == tensor ? "Tensor" : "Layer");
-  setToolTip(part == tensor ? "Weight, operand of its GEMM, direction"
-                            : "The layer of the tensor; a MoE layer is then shown in all panels");
+  setToolTip(part == tensor ? operandTerms() : "The layer of the tensor; a MoE layer is then shown in all panels");
   connect(this, &QComboBox::activated, this,
           [this](int index) { selection_->setTensor(changed(selection_->tensor(), places_[index])); });
   connect(selection_, &Selection::changed, this, &OperandCombo::synchronise);

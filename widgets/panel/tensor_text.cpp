@@ -72,6 +72,12 @@ QString tensorName(const OperandPlace& place) {
            QLatin1String(direction_name(place.direction)));
 }
 
+QString operandTerms() {
+  return QString(
+      "w1, w3, w2: weights of an expert\nf, forward: forward pass, x W\nd, dgrad: gradient of the input, dY W\n"
+      "w, wgrad: gradient of the weights, dY x\nx: activations; W: weights; dY: gradient of the output");
+}
+
 QString layerName(int layer) {
   return layer < 0 ? QString("head") : QString("layer %1").arg(layer);
 }

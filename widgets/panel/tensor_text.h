@@ -18,6 +18,7 @@ std::vector<int> layersOf(const TelemetryFrame& frame, GemmClass gemm_class);  /
 QString gemmClassLabel(GemmClass gemm_class);   // "routed experts"
 QString gemmClassBrief(GemmClass gemm_class);   // "routed"
 QString tensorName(const OperandPlace& place);  // "w1 x forward"
+QString operandTerms();                         // what the parts of such a name are, as a tool tip
 QString layerName(int layer);                   // "layer 3", "head"
 QString placeName(const OperandPlace& place);   // "layer 3, routed experts, w1 x forward"
 // Returns the statistics of an operand; nullptr if the frame has none.
