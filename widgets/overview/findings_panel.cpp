@@ -24,7 +24,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kFirstRows = 6;  // rows shown without a click on "more"
+constexpr int kFirstRows = 24;  // rows at most without a click on "more", of which those that fit are shown
 
 QString severityText(const Finding& finding) {
   const QString name = QString::fromUtf8(severity_name(finding.severity));
