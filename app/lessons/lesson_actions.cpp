@@ -104,7 +104,7 @@ void LessonActions::makeDock() {
 }
 
 void LessonActions::addMenuTo(QMenuBar* bar) {
-  QMenu* menu = bar->addMenu("Le&ssons");
+  QMenu* menu = bar->addMenu("Lesso&ns");
   menu->addAction("&All lessons", QKeySequence("Alt+L"), this, &LessonActions::pageRequested)
       ->setWhatsThis("All lessons: their subjects, and which are done");
   menu->addSeparator();

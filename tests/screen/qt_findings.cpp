@@ -97,7 +97,9 @@ class QtFindings : public QObject {
     QVERIFY(says(panel, "No run"));
     shown.open();
     QCOMPARE(watch.count(Severity::severe), 3);
-    QCOMPARE(rows(panel).size(), 6);
+    const QList<FindingRow*> first = rows(panel);
+    const auto in_sight = std::ranges::count_if(first, [](const FindingRow* row) { return row->isVisible(); });
+    QVERIFY(in_sight >= 3 && in_sight < first.size());  // as many as have room
     showAll(panel);
     QVERIFY(rows(panel).size() >= 7);
     const Finding third = rows(panel)[2]->finding();
@@ -224,6 +226,7 @@ class QtFindings : public QObject {
   void theLinkOfMoreFindingsCountsThem() {
     ShownPanel shown;
     auto& [selection, runs, watch, panel] = shown;
+    panel.resize(340, 300);
     shown.open();
     const auto first = rows(panel).size();
     auto* more = panel.findChild<QLabel*>("more_findings");

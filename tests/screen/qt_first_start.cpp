@@ -134,7 +134,8 @@ class FirstStartTest : public QObject {
     QVERIFY(w.page()->isHidden());
     w.window.firstSteps()->showPage();
     const auto open_run = w.window.session()->histories().front();
-    w.button("start_train")->click();  // asks before it closes the comparison
+    QTRY_VERIFY_WITH_TIMEOUT(!open_run->steps().empty(), kWaitMs);
+    w.button("start_train")->click();  // asks before it closes a comparison that has steps
     auto* box = w.window.findChild<QMessageBox*>();
     QVERIFY(box);
     QVERIFY2(box->text().contains("closes what is open: BF16, MXFP8"), qPrintable(box->text()));

@@ -63,7 +63,8 @@ void FigureTable::resizeEvent(QResizeEvent* event) {
 // Rows of a high table are farther apart.
 void FigureTable::spreadRows() {
   const int room = viewport()->height() / std::max(1, rowCount());
-  verticalHeader()->setDefaultSectionSize(std::clamp(room, leastRowHeight(), withType(kHighestFigureRow, fontMetrics())));
+  verticalHeader()->setDefaultSectionSize(
+      std::clamp(room, leastRowHeight(), withType(kHighestFigureRow, fontMetrics())));
 }
 
 void FigureTable::setFigure(int row, int column, const QStringList& forms, const QString& tip, bool strong) {

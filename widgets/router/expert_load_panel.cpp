@@ -21,7 +21,7 @@ constexpr int kBarsWidth = 130, kBarFigure = 40;  // widths of the bars beside t
 constexpr int kMinWidthOfBars = 460;              // width of the plot from which bars are shown
 // A layer in which an expert has twice its fair share is uneven: every rank waits for the rank of that expert.
 constexpr float kUnevenMaxVio = 1;    // MaxVio
-constexpr int kMinPairedRow = 9;          // least height of a row of two runs
+constexpr int kMinPairedRow = 9;      // least height of a row of two runs
 constexpr double kFarFromRest = 0.5;  // share of the largest MaxVio from which bars are strong
 
 QString sharesText(double times) {
@@ -303,7 +303,8 @@ void ExpertLoadPanel::refillStack() {
 void ExpertLoadPanel::addOtherRun() {
   run_of_row_.assign(loads_.layers.size(), selection_->run());
   const int compared = comparedRun(*selection_), place = compared == selection_->run() ? 0 : compared;
-  if (place < 0 || matrix_->height() < 2 * to_int(loads_.layers.size()) * withType(kMinPairedRow, fontMetrics())) return;
+  if (place < 0 || matrix_->height() < 2 * to_int(loads_.layers.size()) * withType(kMinPairedRow, fontMetrics()))
+    return;
   const History& other = *selection_->histories()[place];
   if (other.info().n_experts != selection_->history()->info().n_experts) return;
   const auto frame = selection_->frameOf(place);
