@@ -26,7 +26,6 @@ namespace moescope {
 namespace {
 
 constexpr std::int64_t kPaceSteps = 20;
-constexpr int kSeedsAtOnce = 3;  // runs that one click adds
 
 QString settingsText(const std::vector<ConfigDifference>& differences) {
   QStringList texts;
@@ -111,6 +110,10 @@ CompareActions::CompareActions(const Context& context, ComparedRuns* compared, R
   connect(workspaces_->compare()->strip(), &VerdictStrip::stepsRequested, this, &CompareActions::stepsRequested);
   connect(workspaces_->compare()->strip(), &VerdictStrip::forcedBalanceRequested, this,
           [this] { emit startRequested(withForcedBalance(session_->configs())); });
+  connect(workspaces_->compare()->strip(), &VerdictStrip::seedsRequested, this, [this] {
+    seeds_left_ = kSeedsAtOnce;
+    trainNextSeed();
+  });
 }
 
 void CompareActions::addActionsTo(QMenu* menu) {
@@ -275,22 +278,46 @@ void CompareActions::measureGradients(int interval) {
   messages_->say(QString("Gradients are compared with FP32 every %1 steps").arg(interval));
 }
 
+// Starts all open runs again with the next seed.
+void CompareActions::trainNextSeed() {
+  --seeds_left_;
+  ended_seed_ = workspaces_->compare()->judged()->newestConclusions();
+  next_seed_ = session_->configs();
+  for (RunConfig& config : next_seed_) ++config.seed;
+  emit startRequested(next_seed_);
+}
+
+// Keeps the conclusions of the seed that has ended once the runs with the next one are open; other runs end the series.
+void CompareActions::takeSeed() {
+  JudgedRuns* judged = workspaces_->compare()->judged();
+  const auto is_equal = [](const RunConfig& a, const RunConfig& b) { return difference(a, b).empty(); };
+  auto seeds = judged->seeds();
+  if (!session_->isLive() || !std::ranges::equal(session_->configs(), next_seed_, is_equal)) {
+    seeds.clear();
+    ended_seed_.clear();
+    seeds_left_ = 0;
+  } else if (!ended_seed_.empty()) {
+    seeds.push_back(std::exchange(ended_seed_, {}));
+  }
+  judged->setSeeds(std::move(seeds), seeds_left_);
+}
+
 void CompareActions::showDifferences() {
   const std::vector<RunConfig> configs = session_->configs();
-  const std::string preset = comparison_preset_of(configs);
   auto compared =
       session_->hasConfig() ? comparedConfigs(configs, session_->histories()) : comparedLogs(session_->histories());
   std::vector<bool> twins;
   for (const ComparedRun& run : compared) twins.push_back(run.noise_twin);
   selection_->setNoiseTwins(std::move(twins));
   updateRunLetters();
-  compared_->set(std::move(compared), preset.empty() ? QString() : QString::fromStdString(preset_about(preset)));
+  compared_->set(std::move(compared));
   workspaces_->compare()->gradientPanel()->setLive(session_->isLive());
   workspaces_->compare()->judged()->setLive(session_->isLive());
   if (!session_->isLive()) compared_->setGoesOn(session_->isFollowing());
   workspaces_->compare()->judged()->setCanForce(session_->isLive() && canForceBalance(configs));
   workspaces_->compare()->judged()->setRoom(session_->histories().size() < kMaxRuns);
   chips_->setLive(session_->isLive());
+  takeSeed();
   showChips();
 }
 
@@ -301,6 +328,8 @@ void CompareActions::showStatus(const LiveStatus& status, std::optional<qint64> 
   judged->setGoal(status.running ? goal : 0);
   compared_->setGoesOn(status.running);
   showChips();
+  const bool has_ended = !status.running && status.error.empty() && end && status.step >= *end;
+  if (has_ended && seeds_left_ > 0 && ended_seed_.empty()) trainNextSeed();
 }
 
 // Returns the mean time of a step over at most about kPaceSteps steps, timed from the end of one step to the end of

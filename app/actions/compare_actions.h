@@ -12,6 +12,7 @@
 #include "core/config/config_field.h"
 #include "core/config/run_config.h"
 #include "core/files/text/no_value.h"
+#include "core/findings/comparison/verdict.h"
 #include "core/training/engine/live_status.h"
 
 class QAction;
@@ -59,6 +60,8 @@ class CompareActions : public Actions {
   void addRemovalTo(QMenu* menu, int run);
   void measureGradients(int interval);
   float secondsPerStep(const LiveStatus& status);
+  void trainNextSeed();
+  void takeSeed();
 
   ComparedRuns* compared_;
   RunChips* chips_;
@@ -70,6 +73,11 @@ class CompareActions : public Actions {
     float seconds_per_step = kNoValue;
   } pace_;
   CompareDialog::CostText cost_;
+  // The comparison with several seeds: the runs with the next seed, the conclusions with the seed that has ended, which
+  // count once the next runs are open, and the number of seeds that wait.
+  std::vector<RunConfig> next_seed_;
+  std::vector<Conclusion> ended_seed_;
+  int seeds_left_ = 0;
 };
 
 }  // namespace moescope

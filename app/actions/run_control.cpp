@@ -20,7 +20,7 @@ namespace moescope {
 
 RunControl::RunControl(const Context& context, Replay* replay, WindowBar* bar, StatusLine* status)
     : Actions(context), replay_(replay), bar_(bar), status_(status) {
-  connect(status_, &StatusLine::offerClicked, this, [this] { offered_step_ > 0 ? runUntil(offered_step_) : goOn(); });
+  connect(status_, &StatusLine::offerClicked, this, &RunControl::goOn);
   connect(bar_, &WindowBar::runRequested, this, [this](bool run) {
     run ? goOn() : pause();
     if (LiveRuns* live = session_->live()) bar_->showStatus(live->status());  // does not wait for the next tick
@@ -159,9 +159,8 @@ void RunControl::showStatus(const LiveStatus& status) {
 
 void RunControl::offerToGoOn(bool ended) {
   if (!ended) return status_->offer({});
-  offered_step_ = next_step_();
   status_->offer(
-      offered_step_ > 0 ? QString("Train to step %1").arg(groupedText(offered_step_)) : QString("Go on"),
+      "Go on",
       QString("All %1 steps of the schedule are done; further steps keep the last learning rate of the schedule")
           .arg(groupedText(session_->config().optimizer.total_steps)));
 }

@@ -36,9 +36,6 @@ class RunControl : public Actions {
   // Sets the step before which these and later runs pause; nullopt: at the end of their schedule.
   void setUntil(std::optional<qint64> step);
   void runUntil(qint64 step);  // the open runs only
-  // `next_step` returns the step up to which open verdicts need the runs to train, to be offered at the end of the
-  // schedule; 0: none.
-  void setNextStep(std::function<qint64()> next_step) { next_step_ = std::move(next_step); }
   void startOver();
   void goOn();
   // Returns the step before which the training pauses: the one that was requested for the open runs, the one that the
@@ -65,12 +62,10 @@ class RunControl : public Actions {
   Replay* replay_;
   WindowBar* bar_;
   StatusLine* status_;
-  std::function<qint64()> next_step_ = [] { return 0; };
   double speed_limit_ = 0;
   std::optional<qint64> until_, end_of_run_;
   bool ends_with_schedule_ = true;  // false: a lesson
   bool was_running_ = false;
-  qint64 offered_step_ = 0;  // to which the offered training goes; 0: no end
   qint64 pause_at_bytes_ = 0;
   bool recorded_ = true, run_when_open_ = true;
 };

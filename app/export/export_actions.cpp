@@ -224,8 +224,11 @@ ReportSource ExportActions::reportSource() const {
          source.of_all);
   else
     take(workspaces_->overview(), {"dock_loss"}, source.of_all);
-  take(workspaces_->router(), {"dock_router_load_over_time", "dock_router_balance"}, source.of_each);
-  take(workspaces_->overview(), {"dock_expert_load", "dock_quant_error", "dock_all_to_all"}, source.of_each);
+  take(workspaces_->overview(), {"dock_quant_error"}, source.of_each);
+  if (!comparesForced(*selection_)) {
+    take(workspaces_->router(), {"dock_router_load_over_time", "dock_router_balance"}, source.of_each);
+    take(workspaces_->overview(), {"dock_expert_load", "dock_all_to_all"}, source.of_each);
+  }
   take(workspaces_->cluster(), {"dock_cluster_live_cost", "dock_cluster_layers"}, source.of_cluster);
   source.cost = workspaces_->cluster()->findChild<ThisImbalancePanel*>();
   return source;

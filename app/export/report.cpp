@@ -4,12 +4,15 @@
 #include <QDateTime>
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <span>
 
 #include "app/workspaces/picture.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"
 #include "core/files/assets.h"
+#include "core/files/text/words.h"
 #include "core/findings/comparison/comparison.h"
 #include "core/findings/comparison/operand_sqnr.h"
 #include "core/findings/comparison/verdict_words.h"
@@ -19,8 +22,10 @@
 #include "core/recording/history/router_window.h"
 #include "core/recording/history/step_axis.h"
 #include "widgets/cluster/this_imbalance_panel.h"
+#include "widgets/compare/judged_runs.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/panel/explain_card.h"
+#include "widgets/panel/format_text.h"
 #include "widgets/panel/metric_text.h"
 
 namespace moescope {
@@ -28,7 +33,6 @@ namespace moescope {
 namespace {
 
 constexpr std::int64_t kLossSteps = 10;  // of the mean loss, as in the panel Loss
-constexpr double kAnyDifference = 0;
 constexpr QSize kPictureSize{640, 330};
 
 constexpr const char* kStyle = R"css(
@@ -41,7 +45,7 @@ th { background: var(--sunken) } th:first-child, td:first-child, td.words, th.wo
 figure { margin: 8px 0; page-break-inside: avoid; min-width: 0 } figure pre { max-height: 24em } figure svg { max-width: 100%; height: auto }
 .muted { color: var(--ink2) } .severe, .warning, .note, .good { border-radius: 6px; padding: 8px 12px; margin: 8px 0 }
 .severe { background: var(--bad-soft) } .warning { background: var(--attention-soft) } .note { background: var(--neutral-soft) } .good { background: var(--good-soft) }
-.verdict { font-size: var(--heading) }
+.verdict { font-size: var(--heading) } .verdict :is(td, th):nth-child(-n + 3) { text-align: left }
 details { margin: 8px 0 } summary { cursor: pointer; color: var(--accent) } pre { overflow-x: auto; background: var(--sunken); padding: 12px }
 @media print { details { display: none } body { margin: 0; max-width: none } }
 )css";
@@ -52,7 +56,7 @@ QString pageStyle() {
 }
 
 QString html(const std::string& text) {
-  return printedText(text).toHtmlEscaped();
+  return withFormatLabels(printedText(text)).toHtmlEscaped();
 }
 
 QString figureText(double value, int digits, double factor = 1) {
@@ -101,9 +105,7 @@ class HtmlReport {
   }
 
  private:
-  QString name(std::size_t place) const {
-    return runLetter(*source_.selection, to_int(place)) + ' ' + html(histories_[place]->info().name);
-  }
+  QString name(std::size_t place) const { return runLabel(*source_.selection, to_int(place)).toHtmlEscaped(); }
   bool compares() const { return histories_.size() > 1; }
   const ComparedRun& compared(std::size_t i) const {
     static const ComparedRun unknown;
@@ -113,6 +115,8 @@ class HtmlReport {
   PairedRun paired(std::size_t i) const { return {histories_[i], compared(i).same_start}; }
   Judging judging() const { return source_.compared->judging(*source_.selection); }
   QString twinWords(std::size_t i) const;
+  QString nextStep(std::span<const Conclusion> conclusions) const;
+  QString lettersWhere(const std::function<bool(std::size_t)>& holds) const;
 
   void head();
   void outcome();
@@ -122,9 +126,8 @@ class HtmlReport {
   QString units() const;
   QString kinds() const;
   void settings();
-  void list(const std::vector<std::string>& lines);
   void findings();
-  void finding(const Finding& finding);
+  void finding(const Finding& finding, const QString& runs);
   void pictures();
   void picture(Panel* panel);
   void cluster();
@@ -144,9 +147,11 @@ class HtmlReport {
 
 void HtmlReport::head() {
   QStringList names;
-  for (std::size_t i = 0; i < histories_.size(); ++i) names << html(histories_[i]->info().name);
-  if (names.isEmpty()) names << "No run";
-  const QString title = names.join(compares() ? " against " : "");
+  for (std::size_t i = compares(); i < histories_.size(); ++i)
+    if (!noiseTwin(i)) names << runName(*source_.selection, to_int(i)).toHtmlEscaped();
+  if (names.isEmpty()) names << (compares() ? "Noise twins" : "No run");
+  const QString title =
+      listed(names) + (compares() ? " against " + runName(*source_.selection, 0).toHtmlEscaped() : QString());
   out_ += QString(
               "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>%1 - MoEScope</title><meta "
               "name=\"viewport\" content=\"width=device-width\"><style>%2</style></head><body>\n"
@@ -168,37 +173,82 @@ QString HtmlReport::twinWords(std::size_t i) const {
   return settings + ". They differ by chance only.";
 }
 
+// Letters of the runs for which `holds`, each with a colon behind the last: "A, B and N: "; empty for a single run.
+QString HtmlReport::lettersWhere(const std::function<bool(std::size_t)>& holds) const {
+  QStringList letters;
+  for (std::size_t i = 0; i < histories_.size() && compares(); ++i)
+    if (holds(i)) letters << runLetter(*source_.selection, to_int(i));
+  return letters.isEmpty() ? QString() : listed(letters) + ": ";
+}
+
 void HtmlReport::outcome() {
   out_ += "<h2>Results</h2>\n";
   if (compares()) comparison();
+  const auto about = [this](std::size_t run) {
+    const RunInfo& info = histories_[run]->info();
+    return QString("%1, %2 layers, %3 of them mixture-of-experts with %4 experts, top %5; %6.")
+        .arg(QString::fromStdString(steps_text(*histories_[run])))
+        .arg(info.n_layers)
+        .arg(info.moe_layers.size())
+        .arg(info.n_experts)
+        .arg(info.top_k)
+        .arg(html(info.source));
+  };
+  QStringList texts;
   for (std::size_t i = 0; i < histories_.size(); ++i) {
-    const RunInfo& info = histories_[i]->info();
-    out_ += QString("<p><b>%1</b>: %2, %3 layers, %4 of them mixture-of-experts with %5 experts, top %6; %7.</p>\n")
-                .arg(name(i))
-                .arg(QString::fromStdString(steps_text(*histories_[i])))
-                .arg(info.n_layers)
-                .arg(info.moe_layers.size())
-                .arg(info.n_experts)
-                .arg(info.top_k)
-                .arg(html(info.source));
+    const QString text = about(i);
+    if (texts.contains(text)) continue;
+    const QString runs = lettersWhere([&](std::size_t run) { return about(run) == text; });
+    out_ += QString("<p><b>%1</b>%2</p>\n").arg(compares() ? runs : name(i) + ": ", texts.emplace_back(text));
   }
-  for (std::size_t i = 0; i < histories_.size(); ++i) health(i);
+  if (comparesForced(*source_.selection))
+    out_ +=
+        "<p class=\"note\"><b>Router not judged:</b> balance is forced, so that the load does not show what the "
+        "router would choose.</p>\n";
+  for (std::size_t i = 0; i < histories_.size() && !comparesForced(*source_.selection); ++i) health(i);
 }
 
 void HtmlReport::comparison() {
+  std::vector<Conclusion> conclusions;
+  QString rows, sentences, twins;
   for (std::size_t i = 1; i < histories_.size(); ++i) {
-    const auto first = first_divergence_step(*histories_.front(), *histories_[i], kAnyDifference);
-    const QString differs = first ? QString("Its losses differ from those of A from step %1 on.").arg(*first)
-                                  : QString("Its losses equal those of A at every step, to the bit.");
-    if (noiseTwin(i))
-      out_ += QString("<p><b>%1</b> is a noise twin: %2 %3</p>\n").arg(name(i), twinWords(i), differs);
-    else
-      out_ += QString("<p class=\"verdict\">%1</p><p>%2</p>\n")
-                  .arg(html(verdict_sentence(conclude(histories_.front(), paired(i), twins_, judging()))), differs);
+    if (noiseTwin(i)) {
+      twins += QString("<p><b>%1</b> is a noise twin: %2</p>\n").arg(name(i), twinWords(i));
+      continue;
+    }
+    const Conclusion& c = conclusions.emplace_back(conclude(histories_.front(), paired(i), twins_, judging()));
+    QString gap = figureText(c.gap, 4), reason;
+    if (!is_missing(c.half_width)) gap = gapText(c);
+    if (const auto reasons = verdict_reasons(c); !reasons.empty()) reason = html(reasons.front());
+    rows += tableRow({name(i), "<b>" + html(verdict_name(c)) + "</b>", reason, gap, figureText(c.matters, 4),
+                      c.steps.empty() ? QString() : QString("%1 to %2").arg(c.steps.first).arg(c.steps.last)});
+    sentences += "<p>" + html(verdict_sentence(c)) + ".</p>";
   }
+  if (!conclusions.empty())
+    out_ += "<table class=\"verdict\">\n" +
+            tableRow({"run", "verdict", "reason", "mean loss gap to A, nats/token, \u00b195 %", "gap that matters",
+                      "compared steps"},
+                     "th") +
+            rows + "</table>\n" + nextStep(conclusions) + "<details><summary>The verdicts in full</summary>" +
+            sentences + "</details>\n";
   const QString about =
       QString::fromUtf8(asset(twins_.empty() ? "panels/report_no_twin.html" : "panels/report_gap.html"));
-  out_ += twins_.empty() ? about : about.arg(100 * judging().matters);
+  out_ += twins + (twins_.empty() ? about : about.arg(100 * judging().matters));
+}
+
+// What would settle open verdicts, as the line of verdicts in the window offers it.
+QString HtmlReport::nextStep(std::span<const Conclusion> conclusions) const {
+  const Settlement found = what_settles(conclusions, true);
+  QString step;
+  if (found.how == Settlement::How::first_twin)
+    step = "add a noise twin, another run with the settings of A: it shows how large a gap chance alone causes.";
+  else if (found.how == Settlement::How::another_twin)
+    step = "add one more noise twin, another run with the settings of A: it makes the intervals narrower.";
+  else if (std::ranges::any_of(conclusions, depends_on_seed))
+    step = "train the same runs with further seeds: these are the verdicts of one seed, and another may give another.";
+  else if (found.how == Settlement::How::more_steps)
+    step = QString("train all runs to step %1.").arg(groupedText(found.step));
+  return step.isEmpty() ? step : "<p><b>Next step:</b> " + step + "</p>\n";
 }
 
 QString HtmlReport::kinds() const {
@@ -209,31 +259,25 @@ QString HtmlReport::kinds() const {
 }
 
 QString HtmlReport::units() const {
-  std::vector<std::string> units;
-  for (const HistoryPtr& history : histories_) units.push_back(multiplied_by(history->info().kernels));
-  if (std::ranges::count(units, units.front()) == std::ssize(units)) units.resize(1);
-  QString text;
-  for (std::size_t i = 0; i < units.size(); ++i)
-    if (!units[i].empty())
-      text += QString(" GEMMs%1: %2.").arg(units.size() > 1 ? " of " + name(i) : QString(), html(units[i]));
-  return text;
+  QStringList units;
+  for (const HistoryPtr& history : histories_) units << html(multiplied_by(history->info().kernels));
+  units.removeDuplicates();
+  units.removeAll(QString());
+  return units.isEmpty() ? QString() : " GEMMs: " + units.join("; ") + '.';
 }
 
 // Writes one paragraph for all runs with the same verdict.
 void HtmlReport::health(std::size_t i) {
   const Health& health = healths_[i];
-  const auto is_same = [&health](const Health& other) { return other.sentence == health.sentence; };
+  const auto is_same = [&](const Health& other) { return other.sentence == health.sentence; };
   if (std::ranges::find_if(healths_, is_same) != healths_.begin() + to_int(i)) return;
-  QStringList runs;
-  for (std::size_t run = i; run < healths_.size() && compares(); ++run)
-    if (is_same(healths_[run])) runs << runLetter(*source_.selection, to_int(run));
+  const QString runs = lettersWhere([&](std::size_t run) { return is_same(healths_[run]); });
   const char* look = "note";
   if (health.verdict == HealthVerdict::healthy) look = "good";
   if (health.verdict == HealthVerdict::attention) look = "warning";
   if (health.verdict >= HealthVerdict::unhealthy) look = "severe";
   out_ += QString("<p class=\"%1\"><b>%2:</b> %3 %4</p>\n")
-              .arg(look, (runs.isEmpty() ? QString() : listed(runs) + ' ') + health_verdict_name(health.verdict),
-                   html(health.sentence), html(advice_text(health)));
+              .arg(look, runs + health_verdict_name(health.verdict), html(health.sentence), html(advice_text(health)));
 }
 
 // Figures of the 50 steps of the verdict and its tiles. Figures that no run has are not columns.
@@ -267,7 +311,9 @@ void HtmlReport::figuresTable() {
                      losses = run_figures(run, window_steps(run, last, kLossSteps));
     QStringList cells{selection.rangeText(window_steps(run, last)), figureText(figures.final_loss, 3),
                       figureText(losses.mean_loss, 3)};
-    if (window.layers.empty()) {
+    // With forced balance, tokens have their experts without a router.
+    const bool is_forced = run.settings_at_start()->holds(&RouterConfig::force_balance);
+    if (window.layers.empty() || is_forced) {
       cells << QStringList(4);
     } else {
       const auto placed = [&](double LayerWindow::*figure, int digits, double factor) {
@@ -277,8 +323,6 @@ void HtmlReport::figuresTable() {
       cells << placed(&LayerWindow::max_vio, 3, 1) << placed(&LayerWindow::cv, 3, 1)
             << placed(&LayerWindow::entropy, 1, 100) << QString::number(window.silent());
     }
-    // With forced balance, tokens have their experts without a router.
-    const bool is_forced = run.settings_at_start()->holds(&RouterConfig::force_balance);
     const auto if_routed = [is_forced](float share) { return is_forced ? QString() : figureText(share, 2, 100); };
     cells << figureText(figures.tokens_per_s, 0) << figureText(sqnr[i].worst_db, 1) << figureText(sqnr[i].mean_db, 1)
           << if_routed(figures.flip_rate) << if_routed(figures.rounding_flip_rate)
@@ -328,17 +372,18 @@ void HtmlReport::settings() {
     for (std::size_t i = 0; i < histories_.size(); ++i) {
       const auto& settings = compared(i).settings;
       const auto found = std::ranges::find(settings, key.key, &SettingDifference::key);
-      cells << (found == settings.end() ? key.of_a : found->of_this).toHtmlEscaped();
+      const QString value = found == settings.end() ? key.of_a : found->of_this;
+      cells << (field ? valueWords(value) : value).toHtmlEscaped();
     }
     out_ += tableRow(cells);
   }
   out_ += "</table>\n";
 }
 
-void HtmlReport::finding(const Finding& finding) {
+void HtmlReport::finding(const Finding& finding, const QString& runs) {
   const char* severity = severity_name(finding.severity);
   out_ += QString("<div class=\"%1\"><p><b>%2</b> <span class=\"muted\">%3, steps %4 to %5</span><br>%6 %7</p>")
-              .arg(severity, html(finding.title), QString(severity) + (finding.ongoing ? "" : ", over"))
+              .arg(severity, runs + html(finding.title), QString(severity) + (finding.ongoing ? "" : ", over"))
               .arg(finding.steps.first)
               .arg(finding.steps.last)
               .arg(html(finding.observation), html(finding.meaning));
@@ -348,28 +393,25 @@ void HtmlReport::finding(const Finding& finding) {
   out_ += "</div>\n";
 }
 
-void HtmlReport::list(const std::vector<std::string>& lines) {
-  if (lines.empty()) return;
-  out_ += QString("<details><summary>%1</summary><ul>").arg(countedText(to_int(lines.size()), "passed check"));
-  for (const std::string& line : lines) out_ += "<li>" + html(line) + "</li>";
-  out_ += "</ul></details>\n";
-}
-
+// The findings of all runs, each once, then the runs without findings.
 void HtmlReport::findings() {
   out_ += "<h2>Findings</h2>\n";
+  std::vector<Finding> all;
+  for (const std::vector<Finding>& found : found_) all.insert(all.end(), found.begin(), found.end());
+  sort_findings(all);
+  for (auto found = all.begin(); found != all.end(); ++found) {
+    const auto is_same = [&](const Finding& other) { return says_the_same(other, *found); };
+    if (std::find_if(all.begin(), found, is_same) != found) continue;
+    finding(*found, lettersWhere([&](std::size_t run) { return std::ranges::any_of(found_[run], is_same); }));
+  }
   for (std::size_t i = 0; i < histories_.size(); ++i) {
-    out_ += "<h3>" + name(i) + "</h3>\n";
-    std::vector<Finding> found = found_[i];
-    if (i > 0 && !noiseTwin(i)) {
-      const auto against = compare_findings(histories_.front(), paired(i), twins_, judging());
-      found.insert(found.end(), against.begin(), against.end());
-    }
-    sort_findings(found);
-    for (const Finding& one_finding : found) finding(one_finding);
-    if (!found.empty()) continue;
-    const Checks checks = checks_of(*histories_[i], found);
-    out_ += "<p>No findings in this run. Read: " + html(steps_read(*histories_[i])) + ".</p>\n";
-    list(checks.passed);
+    if (!found_[i].empty()) continue;
+    const Checks checks = checks_of(*histories_[i], found_[i]);
+    out_ += "<p>" + (compares() ? name(i) + ": no findings." : QString("No findings in this run.")) +
+            " Read: " + html(steps_read(*histories_[i])) + ".</p>\n";
+    if (!checks.passed.empty())
+      out_ += "<details><summary>" + countedText(to_int(checks.passed.size()), "passed check") + "</summary><ul><li>" +
+              html(joined(checks.passed, "\n")).replace("\n", "</li><li>") + "</li></ul></details>\n";
     for (const std::string& line : checks.not_checked)
       not_checked_ << QString::fromStdString(line).section(QLatin1Char(':'), 0, 0);
   }
@@ -454,7 +496,7 @@ void HtmlReport::allSettings() {
   out_ += "<h2>All settings</h2>\n";
   for (std::size_t i = 0; i < source_.configs.size() && i < histories_.size(); ++i)
     out_ += QString("<details><summary>%1</summary><pre>%2</pre></details>\n")
-                .arg(name(i), html(to_toml(source_.configs[i])));
+                .arg(name(i), QString::fromStdString(to_toml(source_.configs[i])).toHtmlEscaped());
 }
 
 }  // namespace

@@ -106,7 +106,7 @@ MainWindow::MainWindow(bool remembers, const QStringList& about)
       undo_(this),
       replay_(&selection_, this),
       compared_(this),
-      findings_(&selection_, &compared_, this),
+      findings_(&selection_, this),
       remembers_(remembers) {
   setObjectName("main_window");
   setWindowTitle("MoEScope");
@@ -317,7 +317,6 @@ void MainWindow::connectForm() {
   connect(control_, &RunControl::groupsRequested, candidates_, &QueueActions::start);
   connect(comparison_, &CompareActions::groupsRequested, candidates_, &QueueActions::start);
   connect(comparison_, &CompareActions::stepsRequested, control_, &RunControl::runUntil);
-  control_->setNextStep([this] { return workspaces_->compare()->judged()->nextStep(); });
   connect(comparison_, &CompareActions::startRequested, control_,
           [this](const std::vector<RunConfig>& runs) { control_->startAll(runs, RunControl::Start::running); });
   connect(files_, &FileActions::formWanted, drawer_, &SetupDrawer::open);

@@ -2,11 +2,13 @@
 
 #include <QResizeEvent>
 #include <QTimer>
+#include <algorithm>
 #include <array>
 
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/missing.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
+#include "widgets/compare/gradient_error_panel.h"
 #include "widgets/compare/loss_gap_panel.h"
 #include "widgets/compare/verdict_strip.h"
 #include "widgets/look/tokens.h"
@@ -23,6 +25,7 @@ namespace {
 constexpr int kMinRow = 146, kMinRowOfColumn = 240;  // least height of a row of panels
 constexpr double kLeftShare = 0.33;                  // share of the width
 constexpr std::array kLeftShares{0.37, 0.31, 0.32};  // shares of the height: loss, all-to-all, quantization error
+constexpr std::array kRightShares{0.6, 0.4};         // with forced balance: loss gap, gradient error
 // Shares of the height in one column; the second panel is the expert load.
 constexpr std::array kColumnShares{0.2, 0.4, 0.2, 0.2};
 
@@ -35,10 +38,12 @@ Overview::Overview(Selection* selection, FindingsWatch* findings, const CompareW
   all_to_all_ = addDock(new AllToAllPanel(selection_), "dock_all_to_all");
   quant_error_ = addDock(new QuantizationErrorPanel(selection_), "dock_quant_error");
   gap_ = addDock(new LossGapPanel(selection_, compare.judged()), "dock_overview_gap");
-  gap_->widget()->setProperty("shows_all_runs", true);
+  gradient_ = addDock(new GradientErrorPanel(selection_), "dock_overview_gradient");
+  for (QDockWidget* dock : {gap_, gradient_}) dock->widget()->setProperty("shows_all_runs", true);
   addVerdict(findings)->addTiles();
   auto* strip = compare.makeStrip(findings);
-  for (auto signal : {&VerdictStrip::runWanted, &VerdictStrip::twinRequested, &VerdictStrip::forcedBalanceRequested})
+  for (auto signal : {&VerdictStrip::runWanted, &VerdictStrip::twinRequested, &VerdictStrip::forcedBalanceRequested,
+                      &VerdictStrip::seedsRequested})
     connect(strip, signal, compare.strip(), signal);
   connect(strip, &VerdictStrip::stepsRequested, compare.strip(), &VerdictStrip::stepsRequested);
   connect(selection_, &Selection::dataChanged, strip,
@@ -76,7 +81,8 @@ void Overview::arrange() {
   }
   splitDockWidget(all_to_all_, quant_error_, Qt::Vertical);
   splitDockWidget(expert_load_, gap_, Qt::Vertical);
-  for (QDockWidget* dock : docks()) dock->setVisible(dock != gap_);
+  splitDockWidget(gap_, gradient_, Qt::Vertical);
+  for (QDockWidget* dock : docks()) dock->setVisible(dock != gap_ && dock != gradient_);
 }
 
 void Overview::setDefaultSizes() {
@@ -90,11 +96,15 @@ void Overview::setDefaultSizes() {
   resizeDocks({loss_, expert_load_->isHidden() ? gap_ : expert_load_}, {left_width, width() - left_width},
               Qt::Horizontal);
   share({loss_, all_to_all_, quant_error_}, kLeftShares);
+  share({gap_, gradient_}, kRightShares);
 }
 
 // Only a comparison with forced balance folds the expert load.
 bool Overview::useRoomOfFolded() {
   gap_->setVisible(isFolded(expert_load_));
+  gradient_->setVisible(isFolded(expert_load_) && std::ranges::any_of(selection_->histories(), [](const auto& run) {
+                          return run->gradient_frame_at(INT64_MAX) != nullptr;
+                        }));
   return isFolded(expert_load_);
 }
 

@@ -1,6 +1,6 @@
 // The Overview: the router verdict with its figures, and panels that answer one question each. Is the run learning?
 // Which experts get the tokens? What does routing cost? What does the number format cost? For a comparison with forced
-// balance it has the verdicts on the losses and the loss gap in place of what is about routing.
+// balance it has the verdicts on the losses, the loss gap and the gradient error in place of what is about routing.
 #pragma once
 
 #include "app/workspaces/workspace.h"
@@ -20,7 +20,10 @@ class Overview : public Workspace {
  protected:
   void setDefaultSizes() override;
   bool useRoomOfFolded() override;
-  void giveRoomBack() override { gap_->hide(); }
+  void giveRoomBack() override {
+    gap_->hide();
+    gradient_->hide();
+  }
   bool isOneColumn() const override { return one_column_; }
   void setOneColumn(bool one_column) override;
   void resizeEvent(QResizeEvent* event) override;
@@ -31,7 +34,7 @@ class Overview : public Workspace {
   void followWidth();
   void arrangeForWidth();
 
-  QDockWidget *loss_, *expert_load_, *all_to_all_, *quant_error_, *gap_;
+  QDockWidget *loss_, *expert_load_, *all_to_all_, *quant_error_, *gap_, *gradient_;
   bool one_column_ = false;
 };
 

@@ -121,7 +121,7 @@ function addVerdicts() {
   for (const verdict of page.verdicts) {
     const paragraph = document.createElement('p');
     paragraph.className = 'verdict ' + verdict.severity;
-    paragraph.textContent = `${verdict.sentence} ${verdict.why}`;
+    paragraph.textContent = verdict.sentence;
     document.getElementById('verdicts').append(paragraph);
   }
 }

@@ -290,17 +290,6 @@ std::string preset_about(std::string_view name) {
 
 // Compares names, seeds and widths alone, so that runs with live changes are still recognised. A candidate whose
 // formats the user has changed before the start has another name, so that it is not.
-std::string comparison_preset_of(const std::vector<RunConfig>& runs) {
-  for (const std::string& name : comparison_preset_names()) {
-    const std::vector<RunConfig> of_preset = all_runs(load_preset(name));
-    if (std::ranges::equal(runs, of_preset, [](const RunConfig& a, const RunConfig& b) {
-          return a.name == b.name && a.seed == b.seed && a.model.dim == b.model.dim;
-        }))
-      return name;
-  }
-  return {};
-}
-
 ParsedConfig load_preset(std::string_view name) {
   if (const std::string file = preset_file(name); !file.empty()) return parse_config(asset(file), file);
   const std::string allowed = joined(preset_names(), ", ") + ", " + joined(comparison_preset_names(), ", ");

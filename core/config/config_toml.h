@@ -42,8 +42,6 @@ std::vector<std::string> comparison_preset_names();
 ParsedConfig load_preset(std::string_view name);
 // Returns the comment at the top of a preset's file. Comments of comparisons say what to expect and what was measured.
 std::string preset_about(std::string_view name);
-// Returns the comparison preset of these runs, recognised by names, seeds and size; empty if these runs come from none.
-std::string comparison_preset_of(const std::vector<RunConfig>& runs);
 // Returns the parsed run and its twins.
 std::vector<RunConfig> all_runs(const ParsedConfig& parsed);
 

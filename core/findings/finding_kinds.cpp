@@ -64,7 +64,6 @@ constexpr auto kKinds = [] {
       {FindingKind::underflow, "underflow", "underflow", warning, number_format},
       {FindingKind::clipping, "clipping", "clipping", warning, number_format},
       {FindingKind::low_sqnr, "low SQNR", "low-sqnr", warning, number_format},
-      {FindingKind::comparison, "comparison", "comparison", note, other},
       {FindingKind::load_shift, "load shift", "load-shift", note, router},
       {FindingKind::by_hand, "controlled by hand", "by-hand", note, other},
       {FindingKind::alternating_texts, "alternating texts", "alternating-texts", note, other},

@@ -465,46 +465,9 @@ std::vector<Finding> find_all(const HistoryPtr& history, std::int64_t last_step)
   return scan.findings();
 }
 
-namespace {
-
-struct VerdictText {
-  Verdict verdict;
-  const char *title, *reason;
-  Severity severity = Severity::note;
-};
-constexpr const char* kBeyondNoise =
-    "The runs differ by more than the noise of equal runs and by more than is too small to matter, most likely because "
-    "of their settings. At most about 1 in 20 comparisons of equal runs reports this; with a single noise twin, 1 in "
-    "12.";
-constexpr VerdictText kVerdictTexts[] = {
-    {Verdict::lost, "one loss is NaN or infinite", "The runs cannot be compared from that step on.", Severity::severe},
-    {Verdict::identical, "identical losses",
-     "The settings in which the runs differ have not changed any bit of the loss."},
-    {Verdict::equal, "no difference that matters", "A loss gap that matters would exceed the noise of equal runs."},
-    {Verdict::unclear, "not told apart",
-     "The interval contains gaps that matter and gaps that are too small to matter. More noise twins or more steps "
-     "make "
-     "it narrower."},
-    {Verdict::worse, "worse", kBeyondNoise, Severity::warning},
-    {Verdict::better, "better", kBeyondNoise}};
-
-}  // namespace
-
-std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, std::span<const PairedRun> twins,
-                                      const Judging& judging) {
-  const Conclusion conclusion = conclude(a, b, twins, judging);
-  const auto* text = std::ranges::find(kVerdictTexts, conclusion.verdict, &VerdictText::verdict);
-  if (text == std::end(kVerdictTexts)) return {};
-  Finding finding = finding_of(FindingKind::comparison, b.run->info().run, conclusion.steps);
-  finding.severity = text->severity;
-  const std::string pair = conclusion.name + " against " + conclusion.name_of_a + ": ";
-  finding.title = pair + (conclusion.may_change ? "so far " : "") + text->title;
-  finding.observation = verdict_sentence(conclusion) + ".";
-  finding.meaning = text->reason;
-  if (verdict_word(conclusion) == VerdictWord::not_settled) finding.title = pair + "not settled";
-  if (conclusion.held_back != Verdict::unclear)
-    finding.meaning = "The interval moves from step to step; the verdict is given once it has held for long enough.";
-  return {finding};
+bool says_the_same(const Finding& a, const Finding& b) {
+  return a.kind == b.kind && a.title == b.title && a.observation == b.observation && a.steps.first == b.steps.first &&
+         a.ongoing == b.ongoing;
 }
 
 void sort_findings(std::vector<Finding>& findings) {

@@ -58,7 +58,6 @@ enum class FindingKind {
   underflow,
   clipping,
   low_sqnr,
-  comparison,         // loss gap of two runs, and the effect of chance
   load_shift,         // the load jumped in many layers, which recovered or are recovering
   by_hand,            // settings made by the user override the router
   alternating_texts,  // the load alternates between two states, as if batches of two kinds of text alternate
@@ -92,7 +91,7 @@ std::span<const FindingKindInfo> finding_kinds();  // in the order of FindingKin
 const FindingKindInfo& finding_kind_info(FindingKind kind);
 
 struct Finding {
-  FindingKind kind = FindingKind::comparison;
+  FindingKind kind{};
   Severity severity = Severity::note;
   int run = 0;               // RunInfo::run
   std::vector<int> layers;   // worst first; empty: the whole run
@@ -153,10 +152,9 @@ class FindingsScan {
 
 // Returns the findings of a whole history up to a step.
 std::vector<Finding> find_all(const HistoryPtr& history, std::int64_t last_step = INT64_MAX);
-// Compares run `b` with run `a` (verdict.h); empty if there is no verdict.
-std::vector<Finding> compare_findings(const HistoryPtr& a, const PairedRun& b, std::span<const PairedRun> twins,
-                                      const Judging& judging = {});
 
+// True if two findings, such as those of two runs, are about the same from the same step on.
+bool says_the_same(const Finding& a, const Finding& b);
 // Sorts ongoing findings first, then by severity and kind; of findings that are over, the newest first.
 void sort_findings(std::vector<Finding>& findings);
 

@@ -265,7 +265,8 @@ void Interventions::add_by_hand(std::vector<Finding>& out, StepRange read) const
   for (const Setting setting : by_hand)
     if (setting.field().get(config) != setting.field().get(default_config())) finding.knobs.push_back(setting);
   if (finding.knobs.empty()) return;
-  finding.title = "The router is controlled by hand";
+  const bool is_forced = std::ranges::find(finding.knobs, Setting(&RouterConfig::force_balance)) != finding.knobs.end();
+  finding.title = is_forced ? "Balance is forced" : "The router is controlled by hand";
   finding.observation =
       joined(finding.knobs, " ", [&](Setting setting) { return by_hand_text(setting, config.router); });
   finding.meaning = "This is a setting, not a fault: the load reflects the setting as well as the router.";
@@ -290,7 +291,7 @@ void Interventions::add_no_gradient(std::vector<Finding>& out, StepRange read) c
 }
 
 void Interventions::add_causes(Finding& finding) const {
-  if (finding.kind == FindingKind::by_hand || finding.kind == FindingKind::comparison) return;
+  if (finding.kind == FindingKind::by_hand) return;
   Causes causes;
   if (is_of_router(finding_kind_info(finding.kind).subject)) {
     if (quantiles_balance(finding.steps.last))

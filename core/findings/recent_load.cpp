@@ -16,6 +16,7 @@ namespace {
 // Rounds a number of tokens down to three significant bits, so that the value of chance, which hardly changes with it,
 // is rarely recomputed.
 std::int64_t rounded_down(double tokens) {
+  tokens *= 1 + 1e-12;  // a sum of reciprocals may be a little too large
   if (tokens < 16) return static_cast<std::int64_t>(tokens);
   const double step = std::exp2(std::floor(std::log2(tokens)) - 2);
   return static_cast<std::int64_t>(std::floor(tokens / step) * step);
@@ -59,9 +60,8 @@ void RecentLoad::pass(StepRange steps, std::span<const std::uint8_t> killed) {
 void RecentLoad::add(const LoadBlock& block, std::span<const std::uint8_t> killed) {
   pass({block.first, block.first + std::ssize(block.max_vio) - 1}, killed);
   const std::size_t n = n_experts_;
-  KeptBlock& oldest = ring_[blocks_ % kMeanBlocks];
   KeptBlock fresh;
-  fresh.max_vio = static_cast<float>(mean_of_finite(block.max_vio));
+  fresh.max_vios.assign(block.max_vio.begin(), block.max_vio.end());
   has_loss_ = has_loss_ || !std::isnan(mean_of_finite(block.losses));
   fresh.sums.resize(n);
   for (std::size_t s = 0; s < block.utilisation.size() / n; ++s) {
@@ -70,20 +70,38 @@ void RecentLoad::add(const LoadBlock& block, std::span<const std::uint8_t> kille
     last_load_ = block.first + static_cast<std::int64_t>(s);
     fresh.positions.push_back(last_load_);
     fresh.utilisation.insert(fresh.utilisation.end(), row.begin(), row.end());
-    const double slots = std::max<double>(top_k_, static_cast<double>(block.assignments[s]));
-    slots_ += slots;
-    fresh.inverse_slots += 1 / slots;
+    fresh.load_slots.push_back(std::max<double>(top_k_, static_cast<double>(block.assignments[s])));
+    slots_ += fresh.load_slots.back();
     for (std::size_t e = 0; e < n; ++e) fresh.sums[e] += row[e];
   }
   is_new_ = fresh.loads() > 0;
   if (!is_new_) return;
   if (loads_ == 0) first_load_ = fresh.positions.front();
   loads_ += fresh.loads();
-  oldest = std::move(fresh);
+  if (std::ssize(block.max_vio) < FindingsScan::kBlock && blocks_ >= kMeanBlocks) keep_rest_of_oldest(fresh);
+  ring_[blocks_ % kMeanBlocks] = std::move(fresh);
   ++blocks_;
   completes_window_ = std::ssize(block.max_vio) == FindingsScan::kBlock && blocks_ % kMeanBlocks == 0;
   update_means();
   update_chance();
+}
+
+// Before a short block, which replaces the oldest one: puts the last loads of the oldest one before those of the next,
+// so that the window keeps its length.
+void RecentLoad::keep_rest_of_oldest(const KeptBlock& fresh) {
+  KeptBlock oldest = std::move(ring_[blocks_ % kMeanBlocks]);
+  KeptBlock& next = ring_[(blocks_ + 1) % kMeanBlocks];
+  const std::size_t left_out = std::min(oldest.loads(), fresh.loads());
+  const auto prepend = [](auto& of_next, const auto& values, std::size_t from) {
+    of_next.insert(of_next.begin(), values.begin() + static_cast<std::ptrdiff_t>(from), values.end());
+  };
+  prepend(next.positions, oldest.positions, left_out);
+  prepend(next.load_slots, oldest.load_slots, left_out);
+  prepend(next.utilisation, oldest.utilisation, left_out * mean_.size());
+  prepend(next.max_vios, oldest.max_vios, std::min(oldest.max_vios.size(), fresh.max_vios.size()));
+  for (std::size_t e = 0; e < mean_.size(); ++e)
+    for (std::size_t i = left_out * mean_.size(); i < oldest.utilisation.size(); i += mean_.size())
+      next.sums[e] += oldest.utilisation[i + e];
 }
 
 void RecentLoad::update_means() {
@@ -92,7 +110,7 @@ void RecentLoad::update_means() {
   std::vector<float> max_vios;
   for (const KeptBlock& block : blocks) {
     for (std::size_t e = 0; e < mean_.size(); ++e) mean_[e] += block.sums[e];
-    max_vios.push_back(block.max_vio);
+    max_vios.insert(max_vios.end(), block.max_vios.begin(), block.max_vios.end());
   }
   const auto loads = static_cast<float>(loads_in_window());
   for (float& mean : mean_) mean /= loads;
@@ -124,7 +142,8 @@ double RecentLoad::share(std::size_t expert) const {
 
 double RecentLoad::tokens() const {
   double inverse = 0;
-  for (int b = 0; b < blocks_in_window(); ++b) inverse += ring_[b].inverse_slots;
+  for (int b = 0; b < blocks_in_window(); ++b)
+    for (const double load_slots : ring_[b].load_slots) inverse += 1 / load_slots;
   const double loads = loads_in_window();
   return inverse > 0 ? loads * loads / inverse / top_k_ : 0;
 }

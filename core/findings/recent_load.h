@@ -29,7 +29,7 @@ inline constexpr std::int64_t kMeanSteps = FindingsScan::kBlock * kMeanBlocks;
 // A condition that begins above a threshold ends below this multiple of the threshold.
 inline constexpr double kCooledShare = 0.9;
 
-// Steps [first, first + n) of one layer; n is kBlock, or less at the end.
+// Steps [first, first + n) of one layer; n is kBlock, or less at the end: the window then begins within a block.
 struct LoadBlock {
   std::int64_t first = 0;
   std::span<const float> utilisation;  // [n, all experts]; NaN for a step without a load
@@ -150,14 +150,15 @@ class RecentLoad {
   struct KeptBlock {
     std::vector<std::int64_t> positions;  // [loads]
     std::vector<float> utilisation;       // [loads, E]
-    double inverse_slots = 0;             // sum of 1 / (T K) over the loads
-    float max_vio = 0;                    // mean over the batches; NaN: not known
+    std::vector<double> load_slots;       // [loads] T K
+    std::vector<float> max_vios;          // [steps of the block]
     std::vector<float> sums;              // [E]
     int loads() const { return to_int(positions.size()); }
   };
   int blocks_in_window() const { return std::min(blocks_, kMeanBlocks); }  // blocks in the window
   // The b-th oldest block of the window.
   const KeptBlock& block_of_window(int b) const { return ring_[(blocks_ - blocks_in_window() + b) % kMeanBlocks]; }
+  void keep_rest_of_oldest(const KeptBlock& fresh);
   void update_means();
   void update_chance();
   std::span<const float> row(const KeptBlock& block, int load) const {  // [E]

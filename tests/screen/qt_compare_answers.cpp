@@ -105,23 +105,6 @@ double loadsApart(const TelemetryFrame& a, const TelemetryFrame& b) {
   return mean(differences);
 }
 
-// The gap of a run to A, smoothed over about 50 steps, at each step.
-std::vector<double> smoothedGap(const Comparison& comparison, std::size_t run) {
-  std::vector<double> smoothed;
-  double sum = 0, weight = 0;
-  std::int64_t last_step = 0;
-  for (const std::int64_t step : comparison.a().steps_in(comparison.a().steps())) {
-    const double gap = static_cast<double>(comparison.runs[run].frame_at(step).ce_loss) -
-                       static_cast<double>(comparison.runs[0].frame_at(step).ce_loss);
-    const double decay = std::pow(0.98, step - last_step);
-    last_step = step;
-    sum = decay * sum + 0.02 * gap;
-    weight = decay * weight + 0.02;
-    smoothed.push_back(sum / weight);
-  }
-  return smoothed;
-}
-
 // Two checkpoints that were run on the same texts; returns the values of each batch.
 struct Checkpoints {
   explicit Checkpoints(int seed) {
@@ -182,8 +165,8 @@ class CompareAnswersTest : public QObject {
  private slots:
   void initTestCase() { useTestLook(); }
 
-  // "B is above the band; C's smoothed gap is below the band since step 90, above it before, not judged": the mean gap
-  // is outside, and without an interval the smoothed gap on that side since that step.
+  // "B and C are above the band", "C is inside the band, not told apart": by the mean gap, with the verdict where it is
+  // another.
   void answerOfLossGapEqualsItsTable() {
     int outside = 0, inside = 0;
     forAll([&](Comparison& comparison) {
@@ -193,48 +176,23 @@ class CompareAnswersTest : public QObject {
       if (answers.isEmpty()) return;
       const StepRange newest_half = judged.conclusion(1).steps;
       std::vector<double> losses;
-      const std::vector<std::int64_t> steps = comparison.a().steps_in(comparison.a().steps());
-      for (const std::int64_t step : steps)
-        if (step >= newest_half.first && step <= newest_half.last)
-          losses.push_back(static_cast<double>(comparison.runs[0].frame_at(step).ce_loss));
+      for (const std::int64_t step : comparison.a().steps_in(newest_half))
+        losses.push_back(static_cast<double>(comparison.runs[0].frame_at(step).ce_loss));
       const double band = 0.0025 * mean(losses);
-      for (const std::size_t run : {1u, 2u}) {
-        std::vector<double> gap = smoothedGap(comparison, run);
-        gap.resize(std::ranges::count_if(steps, [&](std::int64_t step) { return step <= judged.lastStep(); }));
-        const auto last_inside = std::find_if(gap.rbegin(), gap.rend(), [&](double value) {
-          return std::abs(value) <= band || (value > 0) != (gap.back() > 0);
-        });
-        const auto first_outside = static_cast<std::size_t>(gap.rend() - last_inside);
-        const VerdictWord word = verdict_word(judged.conclusion(static_cast<int>(run)));
-        const bool differs = word == VerdictWord::worse || word == VerdictWord::better;
-        const bool has_step = first_outside + 5 <= gap.size();
-        const QString words = differs ? QString() : ", " + QString::fromLatin1(to_text(word)).toLower();
-        const bool is_above = gap.back() > 0;
-        const QString side = is_above ? "above" : "below", other_side = is_above ? "below" : "above";
-        const bool has_changed = has_step && first_outside > 0 && std::abs(gap[first_outside - 1]) > band;
-        QString leaving = " is outside the band";
-        if (has_step) leaving = QString("'s smoothed gap is %1 the band since step ([\\d,]+)").arg(side);
-        leaving += (has_changed ? ", " + other_side + " it before" : QString());
-        const Conclusion& c = judged.conclusion(static_cast<int>(run));
-        const bool has_interval = !is_missing(c.half_width);
-        if (has_interval) {
-          leaving = QString(" is %1 the band").arg(c.gap > 0 ? "above" : "below");
-          if (differs && c.held_from > 0) leaving += QString(", only since step %1").arg(formatCount(c.held_from));
-        }
-        leaving += words;
-        const auto leaves = match(qPrintable(comparison.letter(run) + leaving), answers.front());
-        const float mean_gap = judged.conclusion(static_cast<int>(run)).gap;
-        if (std::abs(mean_gap) <= judged.matters()) {
-          ++inside;
-          QVERIFY2(!leaves.hasMatch(), qPrintable(answers.front()));
-          const auto ends = match("([ABC, and]*?) ha(?:s|ve) a mean gap inside", answers.front());
-          QVERIFY2(ends.captured(1).contains(comparison.letter(run)), qPrintable(answers.front()));
-        } else {
-          ++outside;
-          QVERIFY2(leaves.hasMatch(), qPrintable(answers.front()));
-          if (has_step && !has_interval)
-            QVERIFY2(says(leaves.captured(1), static_cast<double>(steps[first_outside])), qPrintable(answers.front()));
-        }
+      for (const int run : {1, 2}) {
+        const Conclusion& c = judged.conclusion(run);
+        const VerdictWord word = verdict_word(c);
+        const bool is_inside = std::abs(static_cast<double>(c.gap)) <= band;
+        ++(is_inside ? inside : outside);
+        QString place = c.gap > 0 ? "above the band" : "below the band";
+        if (is_inside) place = "inside the band";
+        if (word != VerdictWord::worse && word != VerdictWord::better && word != VerdictWord::good_enough)
+          place += ", " + QString::fromLatin1(to_text(word)).toLower();
+        else if (c.held_from > 0)
+          place += QString(", only since step %1").arg(formatCount(c.held_from));
+        const QString of_run = comparison.letter(static_cast<std::size_t>(run)) + "[ ABCand,]* (?:is|are) ";
+        QVERIFY2(match(qPrintable(of_run + place + "(?:;|$)"), answers.front()).hasMatch(),
+                 qPrintable(answers.front()));
       }
     });
     QVERIFY2(outside > kSeeds / 2 && inside > 0, qPrintable(QString("%1 %2").arg(outside).arg(inside)));

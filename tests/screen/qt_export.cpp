@@ -398,6 +398,7 @@ class ExportTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), 20000);
     const QByteArray page = report(window.exports()->reportSource());
     QVERIFY(page.contains("<b>N twin</b> is a noise twin: the settings of A up to step 199."));
+    QVERIFY(page.contains("<td>B other</td><td><b>") && page.contains("<td>100 to 199</td>"));
     QVERIFY(page.contains("other against first: ") && page.contains(" nats/token over steps 100 to 199"));
     QVERIFY(page.contains("counts as a difference that matters"));
     QVERIFY(page.contains(R"(<td><span class="muted">precision</span></td><td>bf16</td><td>mxfp8</td><td>bf16</td>)"));

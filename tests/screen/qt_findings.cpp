@@ -46,8 +46,7 @@ MadeUp collapsedRun() {
 
 struct ShownPanel {
   Selection selection;
-  ComparedRuns runs;
-  FindingsWatch watch{&selection, &runs};
+  FindingsWatch watch{&selection};
   FindingsPanel panel{&selection, &watch};
   ShownPanel() {
     panel.resize(340, 600);
@@ -91,7 +90,7 @@ class QtFindings : public QObject {
 
   void theListTellsAndShowsTheEvidence() {
     ShownPanel shown;
-    auto& [selection, runs, watch, panel] = shown;
+    auto& [selection, watch, panel] = shown;
     panel.resize(340, 300);
     QVERIFY(!watch.ready());
     QVERIFY(says(panel, "No run"));
@@ -144,8 +143,7 @@ class QtFindings : public QObject {
 
   void theVerdictOnAnotherRunIsNamedBeside() {
     Selection selection;
-    ComparedRuns runs;
-    FindingsWatch watch(&selection, &runs);
+    FindingsWatch watch(&selection);
     HealthBanner banner(&selection, &watch);
     MadeUp even("[router]\nbias_update_rate = 0.001\n");
     even.steps(400, MadeUp::even(), MadeUp::even());
@@ -210,7 +208,7 @@ class QtFindings : public QObject {
 
   void theListOfTheChosenLayerFollowsIt() {
     ShownPanel shown;
-    auto& [selection, runs, watch, panel] = shown;
+    auto& [selection, watch, panel] = shown;
     shown.open();
     choose(&panel, "Layers", QString("layer %1").arg(selection.layer()));
     for (const int layer : {2, 3}) {
@@ -225,7 +223,7 @@ class QtFindings : public QObject {
 
   void theLinkOfMoreFindingsCountsThem() {
     ShownPanel shown;
-    auto& [selection, runs, watch, panel] = shown;
+    auto& [selection, watch, panel] = shown;
     panel.resize(340, 300);
     shown.open();
     const auto first = rows(panel).size();
@@ -242,7 +240,7 @@ class QtFindings : public QObject {
 
   void aListOfExpertsExpands() {
     ShownPanel shown;
-    auto& [selection, runs, watch, panel] = shown;
+    auto& [selection, watch, panel] = shown;
     shown.open();
     showAll(panel);
     FindingRow* starved = nullptr;
@@ -267,7 +265,7 @@ class QtFindings : public QObject {
 
   void aHealthyRunSaysWhatWasChecked() {
     ShownPanel shown;
-    auto& [selection, runs, watch, panel] = shown;
+    auto& [selection, watch, panel] = shown;
     SyntheticRun run({.layers = 3, .experts = 8, .quant_every = 0, .scalars_only = true});
     run.append(30);
     shown.open(run.history());
@@ -285,7 +283,7 @@ class QtFindings : public QObject {
 
   void aLossThatWasNaNStaysInTheCount() {
     ShownPanel shown;
-    auto& [selection, runs, watch, panel] = shown;
+    auto& [selection, watch, panel] = shown;
     SyntheticRun run({.layers = 3, .experts = 8, .quant_every = 0, .scalars_only = true});
     run.append(23);
     auto lost = std::make_shared<TelemetryFrame>(*run.next());
@@ -304,7 +302,7 @@ class QtFindings : public QObject {
 
   void severalRunsAreToldApart() {
     ShownPanel shown;
-    auto& [selection, runs, watch, panel] = shown;
+    auto& [selection, watch, panel] = shown;
     const RunInfo second = [] {
       RunInfo info = sample("unbalanced_bf16")->info();
       info.run = 1;

@@ -148,8 +148,7 @@ class QtHealth : public QObject {
     }
 
     Selection selection;
-    ComparedRuns runs;
-    FindingsWatch watch(&selection, &runs);
+    FindingsWatch watch(&selection);
     HealthBanner banner(&selection, &watch);
     banner.resize(1400, banner.sizeHint().height());
     banner.show();
@@ -211,8 +210,7 @@ class QtHealth : public QObject {
   // The verdict and the tiles use the same window of steps: the sentence's multiple of the fair share is MaxVio + 1.
   void verdictAndTilesAreOfTheSameSteps() {
     Selection selection;
-    ComparedRuns runs;
-    FindingsWatch watch(&selection, &runs);
+    FindingsWatch watch(&selection);
     HealthBanner banner(&selection, &watch);
     banner.addTiles();
     banner.resize(1400, banner.sizeHint().height());
@@ -246,8 +244,7 @@ class QtHealth : public QObject {
 
   void tilesDropWholeWhereTheyDoNotFit() {
     Selection selection;
-    ComparedRuns runs;
-    FindingsWatch watch(&selection, &runs);
+    FindingsWatch watch(&selection);
     VerdictTiles tiles(&selection, &watch, nullptr);
     MadeUp run;
     run.steps(100, MadeUp::even(), MadeUp::even());
@@ -327,8 +324,7 @@ class QtHealth : public QObject {
 
   void aHealthyRunSaysSoAndAYoungOneThatItIsYoung() {
     Selection selection;
-    ComparedRuns runs;
-    FindingsWatch watch(&selection, &runs);
+    FindingsWatch watch(&selection);
     HealthBanner banner(&selection, &watch);
     MadeUp run("[router]\nbias_update_rate = 0.001\naux_mode = \"none\"\n");
     run.steps(60, MadeUp::even(), MadeUp::even());
@@ -355,8 +351,7 @@ class QtHealth : public QObject {
     QWidget window;
     window.resize(900, 600);
     Selection selection;
-    ComparedRuns runs;
-    FindingsWatch watch(&selection, &runs);
+    FindingsWatch watch(&selection);
     HealthBanner banner(&selection, &watch, &window);
     selection.setHistories({sample("unbalanced_bf16")});
     QTRY_VERIFY(watch.ready());

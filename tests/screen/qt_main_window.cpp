@@ -406,7 +406,7 @@ class MainWindowTest : public QObject {
     w.trainTo(3);
     w.window.selection()->refresh();
     for (Panel* panel : w.window.workspaces()->overview()->panels()) {
-      if (panel->title() == "Loss gap") continue;  // a single run has no gap
+      if (panel->title() == "Loss gap" || panel->title() == "Gradient error") continue;  // not in this run
       const QString png = home_.filePath("panel.png"), csv = home_.filePath("panel.csv");
       Overview::savePicture(panel, png);
       Overview::saveTable(*panel, csv);

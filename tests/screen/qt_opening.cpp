@@ -324,7 +324,7 @@ class OpeningTest : public QObject {
     QCOMPARE(window.selection()->history()->steps().size(), 20);
     for (const Panel* panel : window.workspaces()->overview()->panels()) {
       if (panel->title() == "Findings") continue;  // computed in a separate thread; qt_findings.cpp tests it
-      if (panel->title() == "Loss gap") continue;  // a single run has no gap
+      if (panel->title() == "Loss gap" || panel->title() == "Gradient error") continue;  // not in this run
       QVERIFY2(live[panel->title()].count('\n') > 1, qPrintable(panel->title()));
       QTRY_VERIFY2_WITH_TIMEOUT(  // curves may be read after the run was opened
           panel->csv() == live[panel->title()],

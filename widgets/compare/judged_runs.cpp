@@ -60,7 +60,7 @@ Metric JudgedRuns::judgedLoss(int place) const {
 }
 
 void JudgedRuns::setBaseline(int place) {
-  if (!selection_->isNoiseTwin(place) && std::exchange(baseline_, place) != place) emit changed();
+  if (!selection_->isNoiseTwin(place) && std::exchange(baseline_, place) != place) setSeeds({}, 0);
 }
 
 std::int64_t JudgedRuns::lastStep() const {
@@ -75,10 +75,6 @@ bool JudgedRuns::isByTraining(int place) const {
 
 const Conclusion& JudgedRuns::conclusion(int place) const {
   return (isByTraining(place) ? training_ : validation_).conclusion(pairOf(place));
-}
-
-Conclusion JudgedRuns::newest(int place) const {
-  return (isByTraining(place) ? training_ : validation_).newest(pairOf(place));
 }
 
 const std::vector<PastVerdict>& JudgedRuns::past(int place) {
@@ -106,11 +102,12 @@ Settlement JudgedRuns::settlement() const {
   return what_settles(conclusions, room_, can_force_);
 }
 
-std::int64_t JudgedRuns::nextStep() {
-  is_stale_ = true;  // the last steps may be newer than the frame
-  if (!update().isEmpty()) return 0;
-  const Settlement found = settlement();
-  return found.how == Settlement::How::more_steps ? found.step : 0;
+std::vector<Conclusion> JudgedRuns::newestConclusions() {
+  std::vector<Conclusion> conclusions;
+  if (!update().isEmpty()) return conclusions;
+  for (const int place : candidates())
+    conclusions.push_back((isByTraining(place) ? training_ : validation_).newest(pairOf(place)));
+  return conclusions;
 }
 
 }  // namespace moescope

@@ -14,6 +14,8 @@
 
 namespace moescope {
 
+inline constexpr int kSeedsAtOnce = 3;  // seeds that one click adds
+
 QString gapText(const Conclusion& conclusion);  // "+0.0037 \u00b1 0.0067"
 
 class JudgedRuns : public QObject {
@@ -33,7 +35,6 @@ class JudgedRuns : public QObject {
   QString update();
   const GapTrack& track(int place) const { return training_.track(pairOf(place)); }  // gaps of the training loss
   const Conclusion& conclusion(int place) const;
-  Conclusion newest(int place) const;               // of the newest steps, wherever the cursor is
   const std::vector<PastVerdict>& past(int place);  // verdicts of the run in the course of the training
   // Step of the cursor, in steps of the baseline: all verdicts are those of this step. kNoLastStep: the newest steps
   // are followed, or the steps are batches of text.
@@ -47,7 +48,17 @@ class JudgedRuns : public QObject {
   float matters() const;  // gap that matters, nats/token; kNoValue: no run was compared yet
   // Returns what would settle open verdicts, with indices of candidates().
   Settlement settlement() const;
-  std::int64_t nextStep();  // up to which more steps would settle open verdicts; 0: none
+  // Conclusions on the candidates at the newest step, wherever the cursor is.
+  std::vector<Conclusion> newestConclusions();
+  // The same comparison with earlier seeds: newestConclusions() of each, and how many seeds train after the open one.
+  // Another baseline forgets them.
+  void setSeeds(std::vector<std::vector<Conclusion>> seeds, int seeds_left) {
+    seeds_ = std::move(seeds);
+    seeds_left_ = seeds_left;
+    emit changed();
+  }
+  const std::vector<std::vector<Conclusion>>& seeds() const { return seeds_; }
+  int seedsLeft() const { return seeds_left_; }
 
   Loss loss() const { return loss_; }
   void setLoss(Loss loss) {
@@ -61,7 +72,6 @@ class JudgedRuns : public QObject {
   void setCanForce(bool can_force) {
     if (std::exchange(can_force_, can_force) != can_force) emit changed();
   }
-  QString expected() const { return runs_->expected(); }  // as ComparedRuns::expected()
   bool live() const { return live_; }
   void setLive(bool live) {
     if (std::exchange(live_, live) != live) emit changed();
@@ -96,6 +106,8 @@ class JudgedRuns : public QObject {
   int baseline_ = 0;
   std::int64_t goal_ = 0, shown_last_step_ = kNoLastStep;
   float seconds_per_step_ = kNoValue;
+  std::vector<std::vector<Conclusion>> seeds_;
+  int seeds_left_ = 0;
 };
 
 }  // namespace moescope

@@ -14,7 +14,6 @@
 namespace moescope {
 namespace {
 
-constexpr std::int64_t kLastingSteps = 5;  // steps on one side of the band until it is named
 // Share of the raw gaps that may be outside the axis at either end, so that spikes of the first steps do not determine
 // it.
 constexpr double kSparedShare = 0.02;
@@ -157,53 +156,10 @@ void GapPlot::paintData(QPainter& painter) {
   paintMeans(painter);
   for (const GapSeries& curve : series_) paintCurve(painter, curve);
   for (const GapSeries& curve : series_) paintVerdicts(painter, curve);
-  const StepRange judged{std::max(ground_.judged.first, range().first), std::min(ground_.judged.last, range().last)};
-  const bool has_interval =
-      std::ranges::any_of(series_, [](const GapSeries& run) { return std::isfinite(run.half_width); });
-  if (!judged.empty())
-    paintNote(painter, judged,
-              {QString("compared: %1 (dotted: mean gap%2)")
-                   .arg(selection_->rangeText(ground_.judged), has_interval ? ", shaded: its 95 % interval" : ""),
-               QString("dotted: mean gap") + (has_interval ? ", shaded: 95 %" : ""), QString("compared")});
-  const StepRange other{std::max(ground_.other_text_from, range().first), range().last};
-  if (ground_.other_text_from < 0 || other.empty()) return;
+  if (ground_.other_text_from < range().first || ground_.other_text_from > range().last) return;
+  const double x = xOf(ground_.other_text_from);
   painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
-  painter.drawLine(QPointF(xOf(other.first), plotRect().top()), QPointF(xOf(other.first), plotRect().bottom()));
-  paintNote(
-      painter, other,
-      {QString("different text from step %1").arg(formatCount(ground_.other_text_from)), QString("different text")});
-}
-
-// Writes what these steps are, at the highest place without a line.
-void GapPlot::paintNote(QPainter& painter, StepRange steps, const QStringList& forms) const {
-  const int left_x = static_cast<int>(xOf(steps.first)) + kSpace4, room = static_cast<int>(xOf(steps.last)) - left_x;
-  const QString words = fittingText(forms, fontMetrics(), room);
-  painter.setPen(mutedText(palette()));
-  QRect place(left_x, plotRect().top() + 2, fontMetrics().horizontalAdvance(words), fontMetrics().height());
-  while (isCrossed(place) && plotRect().contains(place)) place.translate(0, place.height() / 2);
-  if (plotRect().contains(place)) painter.drawText(place, Qt::AlignLeft, words);
-}
-
-// True if a curve, a mean gap, the line of zero or an edge of the band is in `place` or touches it.
-bool GapPlot::isCrossed(const QRect& place) const {
-  const Axis axis = valueAxis();
-  const QRectF room = QRectF(place).adjusted(0, -2, 0, 2);
-  const auto has_level = [&](float level) {
-    const double y = axis.toPixel(level);
-    return y >= room.top() && y <= room.bottom();
-  };
-  if (has_level(-ground_.matters) || has_level(0) || has_level(ground_.matters)) return true;
-  return std::ranges::any_of(series_, [&](const GapSeries& curve) {
-    if (has_level(curve.mean)) return true;
-    std::optional<QPointF> last;
-    for (std::size_t bin = 0; bin < curve.values.size(); ++bin) {
-      if (!std::isfinite(curve.values[bin])) continue;
-      const QPointF at(xOf(centreOf(bin, curve.values.size())), axis.toPixel(curve.values[bin]));
-      if (QRectF(last.value_or(at), at).normalized().adjusted(0, 0, 1, 1).intersects(room)) return true;
-      last = at;
-    }
-    return false;
-  });
+  painter.drawLine(QPointF(x, plotRect().top()), QPointF(x, plotRect().bottom()));
 }
 
 void GapPlot::paintCurve(QPainter& painter, const GapSeries& curve) const {
@@ -380,15 +336,26 @@ GapPlot::Ground LossGapPanel::ground() const {
   return ground;
 }
 
+// What the curves, the lines and the shades are.
+QString LossGapPanel::captionOf(const GapPlot::Ground& ground) const {
+  const std::vector<int> places = judged_->candidates();
+  const bool has_interval =
+      std::ranges::any_of(places, [this](int place) { return std::isfinite(judged_->conclusion(place).half_width); });
+  QStringList marks;
+  if (!ground.judged.empty()) marks << QString("grey: compared steps") << QString("dotted: mean gap");
+  if (has_interval) marks << QString("shaded: 95 %");
+  if (ground.other_text_from >= 0)
+    marks << QString("dashed: different text from step %1").arg(formatCount(ground.other_text_from));
+  return QString("gap to %1, smoothed over %2 steps, nats/token")
+             .arg(judged_->baselineLetter())
+             .arg(std::lround(1 / (1 - kGapFactor))) +
+         (marks.isEmpty() ? QString() : QString(" (%1)").arg(marks.join(QStringLiteral(", "))));
+}
+
 void LossGapPanel::refill() {
   plot_->setNotice(judged_->update());
   if (!plot_->notice().isEmpty()) return;
   shown_->setVisible(!onTheSameTexts(*selection_));
-  // Batches of text have no order, so they are not smoothed.
-  plot_->setCaption(onTheSameTexts(*selection_) ? QString("nats/token, by batch of text")
-                                                : QString("gap to %1, smoothed over %2 steps, nats/token")
-                                                      .arg(judged_->baselineLetter())
-                                                      .arg(std::lround(1 / (1 - kGapFactor))));
   std::vector<GapSeries> series;
   for (int run = 0; run < std::ssize(selection_->histories()); ++run)
     if (run != judged_->baseline())
@@ -400,6 +367,8 @@ void LossGapPanel::refill() {
                         .half_width = selection_->isNoiseTwin(run) ? kNoValue : judged_->conclusion(run).half_width,
                         .past = selection_->isNoiseTwin(run) ? std::vector<PastVerdict>() : judged_->past(run)});
   const auto gaps = shown_->currentIndex() == 1 ? GapPlot::Gaps::both : GapPlot::Gaps::smoothed;
+  // Batches of text have no order, so they are not smoothed.
+  plot_->setCaption(onTheSameTexts(*selection_) ? QString("nats/token, by batch of text") : captionOf(ground()));
   plot_->setSeries(std::move(series), ground(), onTheSameTexts(*selection_) ? GapPlot::Gaps::each_step : gaps);
 }
 
@@ -422,29 +391,15 @@ QString LossGapPanel::letterOf(int place) const {
   return judged_->baseline() != 0 && selection_->isNoiseTwin(place) ? letter + QStringLiteral(" \u2212 A") : letter;
 }
 
-// "B is above the band, only since step 276" by the interval of its mean gap, with the words of the verdict. A run
-// without an interval "is above the band since step 700, below it before" by its smoothed gap if the side has lasted;
-// one whose smoothed gap is inside is "outside the band" by its mean gap. The last form is short.
-QStringList LossGapPanel::sideTexts(int place) const {
-  const GapTrack& track = judged_->track(place);
-  const float band = judged_->matters();
-  const QString letter = runLetter(*selection_, place);
-  const Conclusion& c = judged_->conclusion(place);
-  if (!is_missing(c.half_width)) {
-    const QString of_mean = letter + (c.gap > 0 ? " is above the band" : " is below the band");
-    return {of_mean + QString::fromStdString(c.verdict == Verdict::unclear ? std::string() : late_text(c)), of_mean};
-  }
-  const auto first_step = track.out_since(band, judged_->lastStep());
-  if (!first_step || track.count({*first_step, judged_->lastStep()}) < kLastingSteps)
-    return QStringList(2, letter + " is outside the band");
-  const std::size_t first = track.place(*first_step);
-  const auto side_at = [&](std::size_t i) { return track.smooth()[i] > 0 ? QString("above") : QString("below"); };
-  const QString side = QString("%1 is %2 the band").arg(letter, side_at(first));
-  const bool has_changed = first > 0 && std::fabs(track.smooth()[first - 1]) > band;
-  return {letter +
-              QString("'s smoothed gap is %1 the band since step %2").arg(side_at(first), formatCount(*first_step)) +
-              (has_changed ? QString(", %1 it before").arg(side_at(first - 1)) : QString()),
-          side};
+// Where the mean gap of a run is, and its verdict if that is another: "above the band, only since step 276", "inside
+// the band, not told apart".
+QString LossGapPanel::sideOf(const Conclusion& c) const {
+  const VerdictWord word = verdict_word(c);
+  const QString words = QString::fromStdString(verdict_text(word));
+  if (is_missing(c.gap)) return words;
+  QString side(c.gap > 0 ? "above the band" : "below the band");
+  if (std::abs(c.gap) <= judged_->matters()) side = "inside the band";
+  return side + (word <= VerdictWord::better ? QString::fromStdString(late_text(c)) : QStringLiteral(", ") + words);
 }
 
 // For a run that cannot be judged because it reads different text: "B: mean gap -0.0064 in steps 360 to 680, different
@@ -459,57 +414,36 @@ QStringList LossGapPanel::otherTexts(int place) const {
           letter + other};
 }
 
-// Returns "B is above the band since step 118, not told apart: gaps below 0.0031 may be chance" for a run whose gap is
-// outside the band although it is not called worse or better, from long to short.
-QStringList LossGapPanel::undecidedTexts(int place) const {
-  const Conclusion& c = judged_->conclusion(place);
-  const QString word = QString::fromStdString(verdict_text(verdict_word(c)));
-  const std::vector<std::string> reasons = verdict_reasons(c);
-  const QString reason = reasons.empty() ? QString() : QStringLiteral(": ") + QString::fromStdString(reasons.front());
-  const QStringList sides = sideTexts(place);
-  return {sides.front() + ", " + word + reason, sides.back() + ", " + word};
-}
-
-// "D is above the band since step 118; B and C have a mean gap inside the band". The mean gap is what the
-// verdict is about; the smoothed gap says since when a run is outside.
+// "Mean gap B +0.0093 \u00b1 0.0045, C +0.036 \u00b1 0.018; B and C are above the band". The mean gap is what the
+// verdict is about.
 Panel::Answer LossGapPanel::answer() const {
   if (onTheSameTexts(*selection_)) return answerOnTexts();
-  const float band = judged_->matters();
-  if (!plot_->notice().isEmpty() || is_missing(band)) return {};
-  QStringList outside, inside, sentences, undecided, short_undecided, gaps;
+  if (!plot_->notice().isEmpty() || is_missing(judged_->matters())) return {};
+  std::vector<std::pair<QString, QStringList>> sides;  // where mean gaps are, and those of which runs
+  QStringList long_texts, short_texts, gaps;
   for (const int place : judged_->candidates()) {
     const QString letter = runLetter(*selection_, place);
     const Conclusion& c = judged_->conclusion(place);
-    const VerdictWord word = verdict_word(c);
-    const float gap = c.gap;
-    if (std::isfinite(c.half_width)) gaps << letter + QLatin1Char(' ') + gapText(c);
-    QStringList texts = otherTexts(place);
-    if (texts.isEmpty() &&
-        (is_missing(gap) ? !judged_->track(place).out_since(band, judged_->lastStep()) : std::abs(gap) <= band)) {
-      inside << letter;
+    if (const QStringList texts = otherTexts(place); !texts.isEmpty()) {
+      long_texts << texts.front();
+      short_texts << texts.back();
       continue;
     }
-    if (texts.isEmpty() && (word == VerdictWord::worse || word == VerdictWord::better)) {
-      outside << letter;
-      sentences << sideTexts(place).front();
-      continue;
-    }
-    if (texts.isEmpty()) texts = undecidedTexts(place);
-    undecided << texts.front();
-    short_undecided << texts.back();
+    if (std::isfinite(c.gap))
+      gaps << letter + QLatin1Char(' ') + (is_missing(c.half_width) ? signedGap(c.gap) : gapText(c));
+    const QString side = sideOf(c);
+    auto known = std::ranges::find(sides, side, &std::pair<QString, QStringList>::first);
+    if (known == sides.end()) known = sides.insert(known, {side, {}});
+    known->second << letter;
   }
-  QStringList within, stays;
-  if (!inside.isEmpty())
-    within << listed(inside) + (inside.size() == 1 ? " has" : " have") + " a mean gap inside the band";
-  if (!outside.isEmpty()) stays << listed(outside) + (outside.size() == 1 ? " is" : " are") + " outside the band";
+  QStringList side_texts;
+  for (const auto& [side, letters] : sides)
+    side_texts << listed(letters) + (letters.size() == 1 ? " is " : " are ") + side;
   const QString against = judged_->baseline() == 0 ? QString() : QString("Against %1: ").arg(judged_->baselineLetter());
+  const QStringList means = gaps.isEmpty() ? gaps : QStringList{QString("Mean gap ") + gaps.join(QStringLiteral(", "))};
   QStringList forms;
-  const QStringList intervals =
-      gaps.isEmpty() ? gaps : QStringList{QString("Mean gap ") + gaps.join(QStringLiteral(", "))};
   for (const QStringList& parts :
-       {intervals + sentences + undecided + within, intervals + stays + short_undecided + within,
-        sentences + undecided + within, stays + short_undecided + within, stays + short_undecided,
-        stays.isEmpty() ? within : stays})
+       {means + side_texts + long_texts, side_texts + long_texts, side_texts + short_texts, side_texts})
     if (!parts.isEmpty()) forms << against + parts.join(QStringLiteral("; "));
   return {{}, forms};
 }

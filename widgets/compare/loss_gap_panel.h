@@ -56,7 +56,6 @@ class GapPlot : public TimeAxisPlot {
   std::size_t binAt(std::int64_t step) const;
   std::int64_t shownStep() const;
   Axis valueAxis() const { return axisUp(values_.low, values_.high); }
-  bool isCrossed(const QRect& place) const;
   void chooseEnds();
   void chooseValueRange();
   void paintGround(QPainter& painter) const;
@@ -64,7 +63,6 @@ class GapPlot : public TimeAxisPlot {
   void paintMeans(QPainter& painter) const;
   void paintVerdicts(QPainter& painter, const GapSeries& curve) const;
   void paintEnds(QPainter& painter) const;
-  void paintNote(QPainter& painter, StepRange steps, const QStringList& forms) const;
   int endOf(const GapSeries& curve) const;
 
   std::vector<GapSeries> series_;
@@ -91,9 +89,9 @@ class LossGapPanel : public Panel {
   void refill();
   Answer answerOnTexts() const;
   QString letterOf(int place) const;
-  QStringList sideTexts(int place) const;
+  QString captionOf(const GapPlot::Ground& ground) const;
+  QString sideOf(const Conclusion& c) const;
   QStringList otherTexts(int place) const;
-  QStringList undecidedTexts(int place) const;
   // Judged steps of the first candidate, and the first step from which on one reads different text.
   GapPlot::Ground ground() const;
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <tuple>
 
 #include "widgets/look/counted_text.h"
 #include "widgets/look/setting_labels.h"
@@ -226,7 +227,8 @@ void RegressionPanel::show(GateReport report) {
   std::iota(order_.begin(), order_.end(), std::size_t{0});
   std::ranges::stable_sort(order_, {}, [this](std::size_t i) {
     const GateExit& exit = report_.exits[i];
-    return std::pair(!report_.series[exit.series].figure.worst, exit.apart_since);
+    const bool has_side = report_.series[exit.series].figure.worst.has_value();
+    return std::tuple(!exit.not_finite_step && !(has_side && exit.is_worse), !has_side, exit.apart_since);
   });
   chooseRows();
   map_->markDirty();
@@ -273,7 +275,7 @@ QStringList RegressionPanel::placeForms() const {
   if (report_.exits.empty()) return {": " + countedText(to_int(report_.series.size()), "figure") + " in the band"};
   const auto better = std::ranges::count(report_.exits, false, &GateExit::is_worse);
   const bool is_led_by_better = report_.verdict == GateVerdict::differs && better > 0;
-  const GateExit& exit = is_led_by_better ? report_.exits[order_.front()] : deciding_exit(report_);
+  const GateExit& exit = report_.exits[order_.front()];
   const QString step = QString(" since step %1").arg(formatCount(exit.apart_since)),
                 figures = countedText(better, "figure");
   if (is_led_by_better) {

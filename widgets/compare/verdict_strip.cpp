@@ -31,7 +31,7 @@ VerdictStrip::VerdictStrip(Selection* selection, JudgedRuns* judged, QWidget* pa
   connect(button_, &QPushButton::clicked, this, [this] {
     if (!is_newest_) return selection_->setFollowing(true);
     if (step_ > 0) return emit stepsRequested(step_);
-    if (asks_for_seeds_) return emit runWanted();
+    if (asks_for_seeds_) return emit seedsRequested();
     if (!judged_->live() || selection_->histories().size() == 1) return emit runWanted();
     force_ ? emit forcedBalanceRequested() : emit twinRequested();
   });
@@ -73,6 +73,7 @@ void VerdictStrip::fill() {
   if (!isVisible()) return;
   std::vector<Item> items;
   instead_.clear();
+  shows_health_ = false;
   if (judged_->update().isEmpty()) {
     for (const int place : judged_->candidates()) {
       const QString word = QString::fromStdString(verdict_name(judged_->conclusion(place)));
@@ -89,7 +90,8 @@ void VerdictStrip::fill() {
     if (std::ranges::all_of(items, is_open)) {
       const bool has_gate = !regression_word_.isEmpty() && judged < std::ssize(selection_->histories());
       const std::vector<Item> healths = healthItems();
-      if (has_gate || !healths.empty()) items = healths;
+      shows_health_ = !healths.empty();
+      if (has_gate || shows_health_) items = healths;
       if (has_gate && (items.empty() || regression_sign_ == Sign::bad))
         items.push_back({regression_word_,
                          regression_sign_,
@@ -161,58 +163,87 @@ QStringList VerdictStrip::otherTextForms(const Conclusion& c) const {
          forms.mid(1);
 }
 
-// The verdicts at the cursor are in the line; the present ones are named beside them.
-QStringList VerdictStrip::pastForms() const {
+// "B not told apart, C and D worse".
+QString VerdictStrip::verdictsText(std::span<const Conclusion> candidates) const {
+  const std::vector<int> places = judged_->candidates();
   QStringList verdicts;
   std::vector<std::pair<QString, QStringList>> groups;
-  for (const int place : judged_->candidates()) {
-    const QString word = QString::fromStdString(verdict_text(verdict_word(judged_->newest(place))));
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const QString word = QString::fromStdString(verdict_text(verdict_word(candidates[i])));
     if (groups.empty() || groups.back().first != word) groups.push_back({word, {}});
-    groups.back().second << runLetter(*selection_, place);
+    groups.back().second << runLetter(*selection_, places[i]);
   }
   for (const auto& [word, letters] : groups) verdicts << listed(letters) + QLatin1Char(' ') + word;
-  const QString step = formatCount(selection_->step()),
-                present_verdicts = QString("at step %1: %2")
+  return verdicts.join(QStringLiteral(", "));
+}
+
+// The verdicts at the cursor are in the line; the present ones are named beside them.
+QStringList VerdictStrip::pastForms() const {
+  const QString step = formatCount(selection_->step());
+  if (shows_health_)
+    return {QString("Routers at the last steps, panels at step %1").arg(step), "Cursor at step " + step};
+  const QString present_verdicts = QString("at step %1: %2")
                                        .arg(formatCount(selection_->histories()[judged_->baseline()]->steps().last),
-                                            verdicts.join(QStringLiteral(", ")));
+                                            verdictsText(judged_->newestConclusions()));
   return {QString("Verdicts at step %1, at the cursor; %2").arg(step, present_verdicts),
           QString("At step %1; %2").arg(step, present_verdicts), QString("Cursor at step %1").arg(step)};
 }
 
-// True if another seed may give another verdict: the gaps of formats with forced balance differ from seed to seed about
-// as much as what matters, and so may a verdict at the edge of the band.
-bool VerdictStrip::dependsOnTheSeed() const {
-  return std::ranges::any_of(judged_->candidates(), [this](int place) {
-    const Conclusion& c = judged_->conclusion(place);
-    return (c.forced_balance || is_at_edge(c)) && !is_missing(c.half_width) && c.verdict != Verdict::identical;
-  });
+// True at the end of runs whose verdicts another seed may change, where no noise twin is missing.
+bool VerdictStrip::asksForSeeds(const Settlement& found) const {
+  const bool steps_or_nothing = found.how == Settlement::How::nothing || found.how == Settlement::How::more_steps;
+  return judged_->live() && judged_->goal() == 0 && !is_before_its_end(*selection_->histories().front()) &&
+         steps_or_nothing && dependsOnTheSeed();
+}
+
+// The mean gaps over all seeds, after the last of several.
+QStringList VerdictStrip::seedForms() const {
+  const std::vector<int> places = judged_->candidates();
+  std::vector<Conclusion> over_all;
+  QStringList gaps;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    std::vector<Conclusion> of_run;
+    for (const std::vector<Conclusion>& seed : judged_->seeds()) of_run.push_back(seed[i]);
+    of_run.push_back(judged_->conclusion(places[i]));
+    const Conclusion& mean = over_all.emplace_back(over_seeds(of_run));
+    gaps << QString("%1 %2").arg(runLetter(*selection_, places[i]), gapText(mean));
+  }
+  const QString seeds = countedText(judged_->seeds().size() + 1, "seed"), verdicts = verdictsText(over_all);
+  return {QString("%1: %2; mean gap %3").arg(seeds, verdicts, gaps.join(QStringLiteral(", "))),
+          QString("%1: %2").arg(seeds, verdicts), seeds};
+}
+
+// When the training ends; empty: it has ended, or goes on without an end.
+QStringList VerdictStrip::endForms() const {
+  const History& a = *selection_->histories().front();
+  std::int64_t end = a.settings_at_start()->value(&OptimizerConfig::total_steps).value_or(0);
+  if (judged_->goal() > 0 && judged_->goal() < INT64_MAX) end = judged_->goal();
+  const std::int64_t steps_left = end - 1 - a.steps().last;
+  if (!judged_->live() || steps_left <= 0) return {};
+  const QString words = QString("Training ends at step %1").arg(formatCount(end));
+  const float seconds = judged_->secondsPerStep();
+  if (is_missing(seconds)) return {words};
+  return {QString("%1 (%2)").arg(words, aboutDuration(seconds * static_cast<double>(steps_left))), words};
 }
 
 // For checkpoints, for open verdicts that nothing would settle, and for what the verdicts leave out.
 QStringList VerdictStrip::undetectedForms() const {
   const auto is_worse = [](const Item& item) { return item.word == QLatin1String(to_text(VerdictWord::worse)); };
-  const auto has_forced = [this](int place) { return judged_->conclusion(place).forced_balance; };
-  const bool is_forced = std::ranges::any_of(judged_->candidates(), has_forced);
-  if (!is_forced && items_.size() > 1 && std::ranges::all_of(items_, is_worse))
+  if (!comparesForced(*selection_) && items_.size() > 1 && std::ranges::all_of(items_, is_worse))
     return {QString("None is as good as %1").arg(judged_->baselineLetter())};
   for (const int place : judged_->candidates()) {
     const Conclusion& c = judged_->conclusion(place);
     if (onTheSameTexts(*selection_)) return {is_missing(c.gap) ? "One batch of text gives no interval" : ""};
     if (c.other_text_from >= 0) return otherTextForms(c);
-    if (c.verdict == Verdict::unclear && !dependsOnTheSeed())
-      return {QString::fromStdString(verdict_reasons(c).front())};
   }
   if (!dependsOnTheSeed()) return {};
-  QStringList forms{"Verdicts of one seed; several seeds would settle it", "One seed: another may give another verdict",
-                    "One seed only"};
-  const QString expected = judged_->expected();
-  if (!expected.isEmpty()) forms.prepend(QString("One seed. %1").arg(expected));
-  return forms;
+  return {"One seed: another may give another verdict", "One seed only"};
 }
 
 QStringList VerdictStrip::settlementForms(const Settlement& found) const {
   switch (found.how) {
     case Settlement::How::nothing:
+      if (const QStringList forms = endForms(); !forms.isEmpty()) return forms;
       return undetectedForms();
     case Settlement::How::first_twin:
       if (!judged_->live())
@@ -234,9 +265,6 @@ QStringList VerdictStrip::settlementForms(const Settlement& found) const {
     case Settlement::How::more_steps:
       break;
   }
-  if (found.missing_steps == 0)
-    return {QString("Verdict on %1 expected by about step %2").arg(runsOf(found), formatCount(found.step)),
-            QString("Verdict on %1 by step %2").arg(runsOf(found), formatCount(found.step))};
   const bool has_twin = selection_->histories().size() > judged_->candidates().size() + 1;
   if (!judged_->live() && !has_twin)
     return {QString("A verdict needs %1 more and another log with the settings of A")
@@ -256,18 +284,23 @@ void VerdictStrip::fillSettlement() {
   is_newest_ = !instead_.isEmpty() || judged_->lastStep() == kNoLastStep;
   Settlement found;
   QStringList forms;
-  std::vector<int> places;
+  asks_for_seeds_ = false;
   if (instead_.isEmpty()) {
-    places = judged_->candidates();
-    forms = is_newest_ ? settlementForms(found = judged_->settlement()) : pastForms();
+    if (is_newest_) found = judged_->settlement();
+    asks_for_seeds_ = is_newest_ && asksForSeeds(found);
+    if (asks_for_seeds_) found = {};
+    forms = is_newest_ ? settlementForms(found) : pastForms();
+    const auto seeds_before = std::ssize(judged_->seeds());
+    if (asks_for_seeds_ && seeds_before > 0) forms = seedForms();
+    if (judged_->goal() > 0 && seeds_before + judged_->seedsLeft() > 0)
+      for (QString& form : forms)
+        form.prepend(QString("Seed %1 of %2. ").arg(seeds_before + 1).arg(seeds_before + 1 + judged_->seedsLeft()));
   }
-  const auto has_other_text = [this](int place) { return judged_->conclusion(place).other_text_from >= 0; };
-  kept_settlement_ = std::ranges::any_of(places, has_other_text) ? forms.value(forms.size() - 1) : QString();
+  kept_settlement_ = forms.value(forms.size() - 1);
   settle_->setTexts(forms);
   const bool steps = found.how == Settlement::How::more_steps;
   const bool runs_anyway = steps && found.step <= judged_->goal();
   const bool is_alone = selection_->histories().size() == 1;
-  asks_for_seeds_ = is_newest_ && judged_->live() && found.how == Settlement::How::nothing && dependsOnTheSeed();
   const bool offered = is_alone || !is_newest_ || asks_for_seeds_ ||
                        (found.how != Settlement::How::nothing && (!steps || (judged_->live() && !runs_anyway)));
   step_ = steps ? found.step : 0;
@@ -280,15 +313,18 @@ void VerdictStrip::fillSettlement() {
     words = "Newest step";
     tip = "Moves the cursor to the newest step, and with it all verdicts (End)";
   } else if (!judged_->live()) {
-    words = "+ Log";
+    words = is_alone ? "+ Log" : "+ Noise twin...";
     tip =
         "Opens another log or recording beside these. A log with the settings of run A is its noise twin: it shows how "
         "large a gap chance alone causes";
-  } else if (is_alone || asks_for_seeds_) {
+  } else if (is_alone) {
     words = "Compare with...";
-    tip = is_alone ? "Trains a twin of run A with another value of a setting beside it (C)"
-                   : "Trains candidates in groups, such as a grid with seeds: the gaps of several seeds say whether a "
-                     "verdict is one of the format or of the seed (C)";
+    tip = "Trains a twin of run A with another value of a setting beside it (C)";
+  } else if (asks_for_seeds_) {
+    words = QString("Train %1 more seeds").arg(kSeedsAtOnce);
+    tip =
+        "Trains these runs again with the next seeds, one after another: the mean gaps of all seeds say whether "
+        "a verdict is one of the format or of the seed. Each recording is kept";
   } else if (steps) {
     words = QString("Train to step %1").arg(formatCount(found.step));
     tip = "Trains all open runs up to this step";

@@ -6,7 +6,9 @@
 #include <QPushButton>
 #include <QToolButton>
 #include <QWidget>
+#include <algorithm>
 #include <functional>
+#include <span>
 #include <utility>
 
 #include "core/findings/health.h"
@@ -36,6 +38,7 @@ class VerdictStrip : public QWidget {
   void runWanted();                      // requests another run: a twin of a run in training, or another log
   void twinRequested();                  // requests a noise twin
   void forcedBalanceRequested();         // requests that all runs start again with forced balance
+  void seedsRequested();                 // requests that all runs start again with further seeds, one after another
   void stepsRequested(qint64 step);      // requests training up to `step`
   void explanationRequested(QPoint at);  // global position
 
@@ -58,8 +61,15 @@ class VerdictStrip : public QWidget {
   std::vector<Item> healthItems() const;
   void fillSettlement();
   QStringList otherTextForms(const Conclusion& c) const;
+  QString verdictsText(std::span<const Conclusion> candidates) const;
   QStringList pastForms() const;
-  bool dependsOnTheSeed() const;
+  QStringList seedForms() const;
+  QStringList endForms() const;
+  bool dependsOnTheSeed() const {
+    return std::ranges::any_of(judged_->candidates(),
+                               [this](int place) { return depends_on_seed(judged_->conclusion(place)); });
+  }
+  bool asksForSeeds(const Settlement& found) const;
   QStringList undetectedForms() const;
   QStringList settlementForms(const Settlement& found) const;
   QString runsOf(const Settlement& found) const;
@@ -76,11 +86,12 @@ class VerdictStrip : public QWidget {
   std::vector<Item> items_;
   std::vector<int> forms_;       // of the names of the items that fit; of items_
   QStringList instead_;          // why there is no verdict, from long to short
-  QString kept_settlement_;      // for which the names of the runs are shortened: that of different text
+  QString kept_settlement_;      // the shortest, for which the names of the runs are shortened
   std::int64_t step_ = 0;        // step to which the button trains; 0: the button adds a twin
   bool force_ = false;           // the button starts the runs with forced balance
   bool is_newest_ = true;        // false: the verdicts are those of an earlier step, where the cursor is
-  bool asks_for_seeds_ = false;  // the button asks for candidates with other seeds
+  bool shows_health_ = false;    // the line has the health of logs, at their last steps
+  bool asks_for_seeds_ = false;  // the button asks for further seeds
   FittedLabel* settle_;
   QPushButton* button_;
   QToolButton* explain_;

@@ -35,8 +35,7 @@ QString severityText(const Finding& finding) {
 
 QStringList findingSteps(const Finding& finding) {
   const QString first = QString::fromStdString(grouped(finding.steps.first));
-  if (finding.ongoing && finding.kind != FindingKind::comparison)  // a comparison names its judged steps
-    return {QString("since step %1").arg(first), QString("since %1").arg(first)};
+  if (finding.ongoing) return {QString("since step %1").arg(first), QString("since %1").arg(first)};
   if (finding.steps.size() == 1) return {QString("step %1").arg(first), first};
   const QString last = QString::fromStdString(grouped(finding.steps.last));
   return {QString("steps %1 to %2").arg(first, last), QString("%1 to %2").arg(first, last)};
@@ -271,7 +270,9 @@ std::vector<const Finding*> FindingsPanel::listed() const {
   for (const Finding& finding : watch_->findings()) {
     const bool elsewhere = layers_->currentIndex() == 1 && !finding.layers.empty() &&
                            std::ranges::count(finding.layers, selection_->layer()) == 0;
-    if (!elsewhere && (show_muted_->isChecked() || !watch_->isMuted(finding))) shown.push_back(&finding);
+    const auto is_same = [&](const Finding* other) { return says_the_same(*other, finding); };
+    if (!elsewhere && (show_muted_->isChecked() || !watch_->isMuted(finding)) && std::ranges::none_of(shown, is_same))
+      shown.push_back(&finding);
   }
   return shown;
 }
@@ -286,12 +287,10 @@ void FindingsPanel::fill() {
     shown.resize(kFirstRows);
   }
   makeRows(shown);
-  const bool several = selection_->histories().size() > 1;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const int place = watch_->placeOf(*shown[i]);
-    const QString letter = several && place >= 0 ? runLetter(*selection_, place) : QString();
     const bool is_chosen = finding_id(*shown[i]) == chosen_;
-    rows_[i]->show(*shown[i], letter, watch_->isMuted(*shown[i]), is_chosen);
+    rows_[i]->show(*shown[i], lettersOf(*shown[i]), watch_->isMuted(*shown[i]), is_chosen);
     rows_[i]->showZoom(is_chosen ? zoom_ : QString());
     if (place >= 0) rows_[i]->showSettings(*selection_->histories()[place]->settings_at(shown[i]->steps.last));
   }
@@ -303,6 +302,15 @@ void FindingsPanel::fill() {
   showHealthy();
   emit countChanged(watch_->count(Severity::severe) + watch_->count(Severity::warning));
   update();
+}
+
+// Letters of all runs with this finding.
+QString FindingsPanel::lettersOf(const Finding& finding) const {
+  QStringList letters;
+  for (const Finding& other : watch_->findings())
+    if (const int place = watch_->placeOf(other); place >= 0 && says_the_same(other, finding))
+      letters << runLetter(*selection_, place);
+  return letters.isEmpty() || selection_->histories().size() == 1 ? QString() : moescope::listed(letters);
 }
 
 // Returns the number of closed rows that fit whole above the link to the others, at least 1.

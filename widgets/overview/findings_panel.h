@@ -44,7 +44,8 @@ class FindingsPanel : public Panel {
   int rows() const { return to_int(rows_.size()); }
   void addOptions();
   void fill();
-  std::vector<const Finding*> listed() const;
+  std::vector<const Finding*> listed() const;  // of equal findings of several runs, the first
+  QString lettersOf(const Finding& finding) const;
   void makeRows(const std::vector<const Finding*>& shown);
   std::size_t wholeRows(bool has_more) const;
   void showMore(const std::vector<const Finding*>& hidden);

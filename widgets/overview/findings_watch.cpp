@@ -9,12 +9,10 @@
 
 namespace moescope {
 
-FindingsWatch::FindingsWatch(Selection* selection, const ComparedRuns* runs, QObject* parent)
-    : QObject(parent), selection_(selection), runs_(runs) {
+FindingsWatch::FindingsWatch(Selection* selection, QObject* parent) : QObject(parent), selection_(selection) {
   timer_.setSingleShot(true);
   connect(&timer_, &QTimer::timeout, this, &FindingsWatch::look);
   connect(selection_, &Selection::dataChanged, this, &FindingsWatch::onData);
-  connect(runs_, &ComparedRuns::changed, this, &FindingsWatch::onData);
 }
 
 void FindingsWatch::onData() {
@@ -30,15 +28,10 @@ void FindingsWatch::look() {
   }
   busy_ = true;
   since_look_.start();
-  const std::vector<PairedRun> other_runs = runs_->otherRuns(*selection_);
-  std::vector<PairedRun> judged;
-  for (int place = 1; place <= std::ssize(other_runs); ++place)
-    if (!selection_->isNoiseTwin(place)) judged.push_back(other_runs[place - 1]);
   QStringList heads;  // of the sentences about a run
   for (int place = 0; place < std::ssize(selection_->histories()); ++place)
     heads << (selection_->histories().size() == 1 ? QString() : runLetter(*selection_, place) + ": ");
-  worker_.start([this, histories = selection_->histories(), judged = std::move(judged), heads,
-                 twins = runs_->twins(*selection_), judging = runs_->judging(*selection_)](std::stop_token stop) {
+  worker_.start([this, histories = selection_->histories(), heads](std::stop_token stop) {
     Result result{.judged = histories};
     std::erase_if(scans_, [&](const auto& scan) { return std::ranges::count(histories, scan.first) == 0; });
     if (!histories.empty()) result.last_step = histories.front()->steps().last;
@@ -54,9 +47,6 @@ void FindingsWatch::look() {
       for (const std::string& line : checks.passed) result.passed << head + QString::fromStdString(line);
       for (const std::string& line : checks.not_checked) result.not_checked << head + QString::fromStdString(line);
     }
-    for (const PairedRun& other : judged)
-      for (Finding& finding : compare_findings(histories.front(), other, twins, judging))
-        result.findings.push_back(std::move(finding));
     sort_findings(result.findings);
     for (QStringList* lines : {&result.read, &result.passed, &result.not_checked}) lines->removeDuplicates();
     QMetaObject::invokeMethod(
@@ -70,7 +60,6 @@ void FindingsWatch::deliver(const Result& result) {
   if (result.judged != selection_->histories()) return onData();  // other runs were opened during the scan
   result_ = result;
   for (Finding& finding : result_.findings) {
-    if (finding.kind == FindingKind::comparison) nameRuns(finding);
     for (std::string* text : {&finding.title, &finding.observation, &finding.meaning, &finding.brief})
       *text = withFormatLabels(QString::fromStdString(*text)).toStdString();
   }
@@ -80,18 +69,6 @@ void FindingsWatch::deliver(const Result& result) {
   }
   ready_ = true;
   emit changed();
-}
-
-// Names the runs as elsewhere on the screen: "MXFP8 against A BF16" in place of "mxfp8 against bf16".
-void FindingsWatch::nameRuns(Finding& finding) const {
-  const int place = placeOf(finding);
-  if (place < 0) return;
-  const std::string between = " against ", name = selection_->histories()[place]->info().name,
-                    name_of_a = selection_->histories().front()->info().name;
-  const std::string names =
-      runName(*selection_, place).toStdString() + between + runLabel(*selection_, 0).toStdString();
-  for (std::string* text : {&finding.title, &finding.observation})
-    if (text->starts_with(name + between + name_of_a)) text->replace(0, (name + between + name_of_a).size(), names);
 }
 
 namespace {

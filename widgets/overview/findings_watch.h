@@ -24,7 +24,7 @@ class FindingsWatch : public QObject {
  public:
   static constexpr int kEveryMs = 1000;  // pause between two scans of a run in training
 
-  FindingsWatch(Selection* selection, const ComparedRuns* runs, QObject* parent = nullptr);
+  FindingsWatch(Selection* selection, QObject* parent = nullptr);
 
   const std::vector<Finding>& findings() const { return result_.findings; }  // all findings, muted ones included
   const Health* health(int place) const;                        // verdict on an open run; nullptr: not judged yet
@@ -58,10 +58,8 @@ class FindingsWatch : public QObject {
   void onData();
   void look();
   void deliver(const Result& result);
-  void nameRuns(Finding& finding) const;
 
   Selection* selection_;
-  const ComparedRuns* runs_;
   Result result_;
   std::set<std::string> muted_;
   bool ready_ = false, busy_ = false, has_newer_data_ = false;

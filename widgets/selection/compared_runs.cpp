@@ -7,16 +7,9 @@
 
 namespace moescope {
 
-void ComparedRuns::set(std::vector<ComparedRun> runs, const QString& about) {
+void ComparedRuns::set(std::vector<ComparedRun> runs) {
   runs_ = std::move(runs);
-  about_ = about;
   emit changed();
-}
-
-QString ComparedRuns::expected() const {
-  const qsizetype first = about_.indexOf(QStringLiteral("Expected "));
-  if (first < 0) return {};
-  return about_.mid(first).section(QStringLiteral(".\n"), 0, 0).simplified();
 }
 
 std::vector<PairedRun> ComparedRuns::otherRuns(const Selection& selection, int baseline) const {

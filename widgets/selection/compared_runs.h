@@ -32,9 +32,7 @@ class ComparedRuns : public QObject {
 
  public:
   explicit ComparedRuns(QObject* parent = nullptr) : QObject(parent) {}
-  void set(std::vector<ComparedRun> runs, const QString& about = {});
-  // The documented verdicts of these runs with several seeds: "Expected after 300 steps: ..."; empty: none.
-  QString expected() const;
+  void set(std::vector<ComparedRun> runs);
   const std::vector<ComparedRun>& runs() const { return runs_; }
   // All runs but run A, compared with the run at `baseline`; the place of the baseline holds run A. Noise twins are
   // compared with run A.
@@ -58,7 +56,6 @@ class ComparedRuns : public QObject {
   bool twinsServe(int place, int baseline) const;
 
   std::vector<ComparedRun> runs_;
-  QString about_;
   double share_ = kRelevantGap;
   bool goes_on_ = false;
 };

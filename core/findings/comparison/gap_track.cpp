@@ -157,14 +157,6 @@ std::optional<std::int64_t> GapTrack::first_beyond(double epsilon) const {
   return first_lost_;
 }
 
-std::optional<std::int64_t> GapTrack::out_since(double band, std::int64_t last_step) const {
-  const std::size_t end = place(last_step + 1);
-  std::size_t first = end;
-  const auto is_out = [&](float gap) { return std::fabs(gap) > band && (gap > 0) == (smooth_[end - 1] > 0); };
-  while (first > 0 && is_out(smooth_[first - 1])) --first;
-  return first == end ? std::nullopt : std::optional(steps_[first]);
-}
-
 StepRange GapTrack::last_steps(std::int64_t n, std::int64_t last_step) const {
   const std::size_t end = place(last_step + 1);
   if (end == 0 || n <= 0) return {};

@@ -70,9 +70,6 @@ class GapTrack {
   std::optional<std::int64_t> lost() const { return lost_; }  // step from which on only one run is finite
   // Returns the first step with |gap| > epsilon, or at which only one run is NaN or infinite.
   std::optional<std::int64_t> first_beyond(double epsilon) const;
-  // Returns the step from which the smoothed gap stays on one side of `band` up to `last_step`; nullopt if it is within
-  // `band` there.
-  std::optional<std::int64_t> out_since(double band, std::int64_t last_step = kNoLastStep) const;
 
  private:
   class Average {

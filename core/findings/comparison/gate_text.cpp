@@ -30,6 +30,16 @@ std::string problem_text(const GateReport& report) {
   return {};
 }
 
+// Returns the first exit that decides the verdict. There must be one.
+const GateExit& deciding_exit(const GateReport& report) {
+  const auto decides = [&](const GateExit& exit) {
+    if (report.verdict == GateVerdict::regressed)
+      return exit.not_finite_step || (exit.is_worse && report.series[exit.series].figure.worst);
+    return exit.is_worse || report.verdict == GateVerdict::better;
+  };
+  return *std::ranges::find_if(report.exits, decides);
+}
+
 }  // namespace
 
 const char* gate_verdict_name(GateVerdict verdict) {
@@ -69,15 +79,6 @@ std::string setting_text(const GateSetting& setting, const std::string& good) {
                      (is_equal ? setting.good.front() : joined(setting.good, ", ")) + ")";
   if (setting.changed_at) text += ", since step " + grouped(*setting.changed_at);
   return is_equal ? text : text + " (differs between the " + good + ", too)";
-}
-
-const GateExit& deciding_exit(const GateReport& report) {
-  const auto decides = [&](const GateExit& exit) {
-    if (report.verdict == GateVerdict::regressed)
-      return exit.not_finite_step || (exit.is_worse && report.series[exit.series].figure.worst);
-    return exit.is_worse || report.verdict == GateVerdict::better;
-  };
-  return *std::ranges::find_if(report.exits, decides);
 }
 
 std::string gate_sentence(const GateReport& report) {

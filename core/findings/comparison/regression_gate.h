@@ -124,9 +124,6 @@ GateReport judge_gate(const HistoryPtr& run, std::span<const HistoryPtr> good);
 // and [parallel], of logs what they state.
 std::vector<GateSetting> differing_settings(const History& run, std::span<const HistoryPtr> good);
 
-// The first exit that decides the verdict. There must be one.
-const GateExit& deciding_exit(const GateReport& report);
-
 // The answer in words.
 std::string gate_sentence(const GateReport& report);  // "First outside the band of the good run at step 1,240. ..."
 std::string exit_text(const GateReport& report, const GateExit& exit);

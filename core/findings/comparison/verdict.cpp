@@ -120,29 +120,33 @@ Verdict verdict_of(const Conclusion& c) {
   return is_missing(c.half_width) ? Verdict::twins_near : verdict_of_interval(c.gap, c.half_width, c.matters);
 }
 
+// Judges by independent gaps: their mean and Student's interval.
+void judge_independent(std::span<const double> gaps, Conclusion& c) {
+  const double n = static_cast<double>(gaps.size()), mean = std::accumulate(gaps.begin(), gaps.end(), 0.0) / n;
+  double squares = 0;
+  for (const double gap : gaps) squares += (gap - mean) * (gap - mean);
+  c.gap = static_cast<float>(mean);
+  c.half_width = static_cast<float>(largest_student_95(n - 1, c.candidates) * std::sqrt(squares / (n - 1) / n));
+  c.verdict = verdict_of_interval(c.gap, c.half_width, c.matters);
+}
+
 // Judges two checkpoints by the gaps of their batches of text, each of which is a sample.
 void judge_texts(const GapTrack& run, const Judging& judging, Conclusion& c) {
   const std::vector<std::int64_t> steps = run.a()->steps_in(c.steps);
   const std::vector<float> of_a = run.a()->values_at(c.loss, kWholeRun, steps),
                            of_b = run.b()->values_at(c.loss, kWholeRun, steps);
-  double n = 0, sum = 0, squares = 0, loss = 0;
-  const auto for_each_step = [&](auto use) {
-    for (std::size_t i = 0; i < steps.size(); ++i)
-      if (std::isfinite(of_a[i]) && std::isfinite(of_b[i]))
-        use(of_b[i] - static_cast<double>(of_a[i]), static_cast<double>(of_a[i]));
-  };
-  for_each_step([&](double gap, double reference_loss) {
-    ++n;
-    sum += gap;
-    loss += reference_loss;
-  });
-  if (n < 2) return;
-  for_each_step([&](double gap, double) { squares += (gap - sum / n) * (gap - sum / n); });
+  std::vector<double> gaps;
+  double loss = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (!std::isfinite(of_a[i]) || !std::isfinite(of_b[i])) continue;
+    gaps.push_back(of_b[i] - static_cast<double>(of_a[i]));
+    loss += of_a[i];
+  }
+  if (gaps.size() < 2) return;
   c.candidates = judging.candidates;
-  c.gap = static_cast<float>(sum / n);
-  c.half_width = static_cast<float>(largest_student_95(n - 1, c.candidates) * std::sqrt(squares / (n - 1) / n));
-  c.matters = static_cast<float>(judging.matters * loss / n);
-  c.verdict = run.identical(c.steps.last) ? Verdict::identical : verdict_of_interval(c.gap, c.half_width, c.matters);
+  c.matters = static_cast<float>(judging.matters * loss / static_cast<double>(gaps.size()));
+  judge_independent(gaps, c);
+  if (run.identical(c.steps.last)) c.verdict = Verdict::identical;
 }
 
 // Returns the mean drift over the steps at which flips were counted, and over the runs.
@@ -226,11 +230,6 @@ std::int64_t lacking_losses(const GapTrack& run, std::int64_t steps_taken) {
   if (all.finite == 0) return 0;
   const std::int64_t interval = (steps_taken + all.finite - 1) / all.finite;
   return std::max<std::int64_t>(1, least_steps(interval) - steps_taken);
-}
-
-// True if the settings plan more steps than the run has taken: paused, recorded up to here, or in training.
-bool is_before_its_end(const History& run) {
-  return run.steps().last + 1 < run.settings_at_start()->value(&OptimizerConfig::total_steps).value_or(0);
 }
 
 bool holds(const HistoryPtr& run, bool RouterConfig::*setting) {
@@ -334,6 +333,24 @@ Verdict verdict_of_interval(double gap, double half_width, double matters) {
   if (gap - half_width > matters) return Verdict::worse;
   if (gap + half_width < -matters) return Verdict::better;
   return std::fabs(gap) + half_width < matters ? Verdict::equal : Verdict::unclear;
+}
+
+Conclusion over_seeds(std::span<const Conclusion> of_seeds) {
+  Conclusion c = of_seeds.back();
+  std::vector<double> gaps;
+  for (const Conclusion& of_seed : of_seeds) {
+    if (is_missing(of_seed.gap)) return of_seed;  // such as a loss that is NaN
+    gaps.push_back(of_seed.gap);
+  }
+  c.held_from = c.missing_steps = 0;
+  c.may_change = false;
+  c.held_back = Verdict::unclear;
+  judge_independent(gaps, c);
+  return c;
+}
+
+bool is_before_its_end(const History& run) {
+  return run.steps().last + 1 < run.settings_at_start()->value(&OptimizerConfig::total_steps).value_or(0);
 }
 
 bool on_the_same_texts(const History& a, const History& b) {

@@ -39,7 +39,8 @@
 // For batch means see Law, Simulation Modeling and Analysis, section 9.5.
 //
 // Two checkpoints that were run on the same texts need no twins, because only the choice of the texts is random. The
-// gap is the mean over their batches of text, and the interval is Student's over these batches.
+// gap is the mean over their batches of text, and the interval is Student's over these batches. Over several seeds, the
+// gap is the mean over the seeds, and the interval is Student's over these.
 #pragma once
 
 #include <algorithm>
@@ -164,6 +165,12 @@ Conclusion conclude(const PairedTrack& run, std::span<const PairedTrack> twins, 
 Conclusion conclude(const HistoryPtr& a, const PairedRun& run, std::span<const PairedRun> twins,
                     const Judging& judging = {}, std::optional<Metric> loss = {});
 
+// The conclusion over comparisons of the same runs with several seeds, two or more: the mean of their gaps, and
+// Student's interval over the seeds.
+Conclusion over_seeds(std::span<const Conclusion> of_seeds);
+
+// True if the settings plan more steps than the run has taken: paused, recorded up to here, or in training.
+bool is_before_its_end(const History& run);
 // True if both are checkpoints that were run on the same texts.
 bool on_the_same_texts(const History& a, const History& b);
 

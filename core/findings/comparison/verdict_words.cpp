@@ -13,10 +13,6 @@ namespace {
 
 using Reasons = std::vector<std::string>;
 
-// With a gap less than a standard error, half of the interval's half width, from an edge of the band, chance decides
-// how many steps are needed, and an estimate would jump from step to step. Then (half_width / distance)^2 exceeds this.
-constexpr double kMaxLengthRatio = 4;
-
 // Returns "1.4 times what matters", "9 times what matters".
 std::string times_what_matters(double ratio) {
   return fmt::format("{:.{}f} times what matters", ratio, ratio < 1.95 ? 1 : 0);
@@ -40,20 +36,6 @@ Reasons sizes(const Conclusion& c) {
 // True if an interval of `half_width` around the gap would settle the verdict.
 bool decides(const Conclusion& c, float half_width) {
   return verdict_of_interval(c.gap, half_width, c.matters) != Verdict::unclear;
-}
-
-// Returns the step at which the interval will be narrow enough to be inside or outside the band.
-double steps_to_decide(const Conclusion& c) {
-  const double times = c.half_width / std::fabs(std::fabs(c.gap) - c.matters);
-  return times * times * (c.steps.last + 1);
-}
-
-// Rounds up to 1, 2 or 5 times a power of ten, since chance moves the estimate by a factor of two.
-std::int64_t round_step(double steps) {
-  const double unit = std::pow(10.0, std::floor(std::log10(std::max(1.0, steps))));
-  for (const double digit : {1.0, 2.0, 5.0})
-    if (steps <= digit * unit) return std::llround(digit * unit);
-  return std::llround(10 * unit);
 }
 
 Settlement with_another_twin(std::span<const Conclusion> candidates) {
@@ -86,20 +68,6 @@ Settlement with_forced_balance(std::span<const Conclusion> candidates) {
   return found;
 }
 
-Settlement with_more_steps(std::span<const Conclusion> candidates) {
-  Settlement found;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const Conclusion& c = candidates[i];
-    if (c.verdict != Verdict::unclear || c.steps.empty() || c.other_text_from >= 0) continue;
-    const double steps = steps_to_decide(c);
-    if (!(steps < kMaxLengthRatio * (c.steps.last + 1))) continue;
-    found.how = Settlement::How::more_steps;
-    found.settled.push_back(i);
-    found.step = std::max(found.step, round_step(steps));
-  }
-  return found;
-}
-
 }  // namespace
 
 std::string late_text(const Conclusion& c) {
@@ -110,6 +78,11 @@ bool is_at_edge(const Conclusion& c) {
   if (c.verdict != Verdict::worse && c.verdict != Verdict::better && c.verdict != Verdict::equal) return false;
   const float near_end = std::fabs(c.gap) + (c.verdict == Verdict::equal ? c.half_width : -c.half_width);
   return std::fabs(near_end - c.matters) < kEdgeShare * c.matters;
+}
+
+bool depends_on_seed(const Conclusion& c) {
+  const bool is_open = c.verdict == Verdict::unclear || is_at_edge(c) || c.forced_balance;
+  return is_open && !c.is_on_texts && !is_missing(c.half_width) && c.verdict != Verdict::identical;
 }
 
 std::string held_text(const Conclusion& c) {
@@ -160,7 +133,9 @@ std::string verdict_text(VerdictWord word) {
 
 std::string verdict_name(const Conclusion& c) {
   const VerdictWord word = verdict_word(c);
-  return c.may_change ? "So far: " + verdict_text(word) : to_text(word);
+  if (c.may_change) return "So far: " + verdict_text(word);
+  const bool is_late = c.held_from > 0 && c.verdict != Verdict::unclear;
+  return to_text(word) + std::string(is_late ? ", unconfirmed" : "");
 }
 
 std::vector<std::string> verdict_reasons(const Conclusion& c) {
@@ -223,7 +198,7 @@ Settlement what_settles(std::span<const Conclusion> candidates, bool room, bool 
   const Settlement twin = room ? with_another_twin(candidates) : Settlement{};
   if (twin.settled.empty() && can_force)
     if (Settlement forced = with_forced_balance(candidates); forced.how != Settlement::How::nothing) return forced;
-  return twin.how != Settlement::How::nothing ? twin : with_more_steps(candidates);
+  return twin;
 }
 
 }  // namespace moescope

@@ -23,9 +23,10 @@ enum class VerdictWord {
   too_early        // no interval yet
 };
 VerdictWord verdict_word(const Conclusion& c);
-const char* to_text(VerdictWord word);          // "Good enough"
-std::string verdict_text(VerdictWord word);     // within a sentence: "not told apart"
-std::string verdict_name(const Conclusion& c);  // "Worse"; "So far: worse" while the runs go on
+const char* to_text(VerdictWord word);       // "Good enough"
+std::string verdict_text(VerdictWord word);  // within a sentence: "not told apart"
+// "Worse"; "So far: worse" while the runs go on; "Worse, unconfirmed" at their end if it has not held for long enough.
+std::string verdict_name(const Conclusion& c);
 
 // Returns the reason in one or several lengths, the longest first: "above the band, nine times what matters", "gaps
 // below 0.0031 may be chance".
@@ -40,6 +41,11 @@ std::string late_text(const Conclusion& c);
 // True if the interval of a verdict ends so near to an edge of the band that another seed may give another verdict.
 bool is_at_edge(const Conclusion& c);
 
+// True if further seeds would tell more: there is no verdict, or another seed may give another. The gaps of formats
+// with forced balance differ from seed to seed about as much as what matters, and a verdict may be at the edge of the
+// band.
+bool depends_on_seed(const Conclusion& c);
+
 // Says how long a verdict has held that has not held long enough: "worse since step 162".
 std::string held_text(const Conclusion& c);
 
@@ -50,19 +56,18 @@ struct Settlement {
     first_twin,      // the first noise twin: there is none yet
     another_twin,    // one more noise twin, which narrows the interval
     forced_balance,  // all runs again with forced balance, which removes chance by routing
-    more_steps       // up to `step`
+    more_steps       // up to `step`, for verdicts that take `missing_steps`
   };
   How how = How::nothing;
   std::vector<std::size_t> settled;  // indices of candidates that are settled; empty: the twin only narrows an interval
   std::size_t widest = 0;            // another_twin: candidate with the widest remaining interval
   float half_width = kNoValue;       // another_twin: half of that interval
   std::int64_t step = 0;             // more_steps
-  std::int64_t missing_steps = 0;    // more_steps: steps until the first verdict; 0: `step` is an estimate
+  std::int64_t missing_steps = 0;    // more_steps
   bool if_it_holds = false;          // more_steps: a verdict is not given if the interval leaves its side before
   bool confirms = false;             // more_steps: a verdict at the end of the runs will then have held for long enough
 };
-// `room`: true if a run can be added. `can_force`: true if the runs can start again with forced balance. Assumes that
-// the interval shrinks with the root of the number of steps; does not suggest more than four times as many steps.
+// `room`: true if a run can be added. `can_force`: true if the runs can start again with forced balance.
 Settlement what_settles(std::span<const Conclusion> candidates, bool room, bool can_force = false);
 
 }  // namespace moescope

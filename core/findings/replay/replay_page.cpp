@@ -111,17 +111,15 @@ ReplayJson verdicts_of(std::span<const ReplayRun> runs) {
   ReplayJson verdicts = ReplayJson::array();
   for (std::size_t i = 1; i < runs.size(); ++i) {
     const PairedRun run{runs[i].history, runs[i].same_start};
-    ReplayJson verdict = {{"run", i}, {"severity", severity_name(Severity::note)}, {"why", ""}};
+    ReplayJson verdict = {{"run", i}, {"severity", severity_name(Severity::note)}};
     if (runs[i].twin) {
       verdict["sentence"] =
           printable(runs[i].history->info().name + " is a noise twin of " + runs.front().history->info().name) +
           ": they differ by chance alone.";
-    } else if (const auto found = compare_findings(runs.front().history, run, twins, judging); !found.empty()) {
-      verdict["sentence"] = printable(found.front().observation);
-      verdict["severity"] = severity_name(found.front().severity);
-      verdict["why"] = printable(found.front().meaning);
     } else {
-      verdict["sentence"] = printable(verdict_sentence(conclude(runs.front().history, run, twins, judging))) + ".";
+      const Conclusion c = conclude(runs.front().history, run, twins, judging);
+      verdict["sentence"] = printable(verdict_sentence(c)) + ".";
+      if (verdict_word(c) == VerdictWord::worse) verdict["severity"] = severity_name(Severity::warning);
     }
     verdicts.push_back(std::move(verdict));
   }

@@ -224,17 +224,12 @@ TEST(Presets, UnknownOneNamesTheKnown) {
             "mxfp4-everywhere, mini-v3-formats, fp4-study\n");
 }
 
-// The window shows this text beside the runs of the comparison.
-TEST(Presets, ComparisonsStateExpectationAndAreFoundByRuns) {
+TEST(Presets, ComparisonsStateWhatIsExpected) {
   for (const std::string& name : comparison_preset_names()) {
     const std::string about = preset_about(name);
     EXPECT_NE(about.find("\n\n"), std::string::npos) << name << ": what it is, then what comes out";
     EXPECT_EQ(about.find('#'), std::string::npos) << name;
-    const std::vector<RunConfig> runs = all_runs(load_preset(name));
-    EXPECT_EQ(comparison_preset_of(runs), name);
-    EXPECT_EQ(comparison_preset_of({runs[0], runs[1]}), "") << "half of it is another comparison";
   }
-  EXPECT_EQ(comparison_preset_of({load_preset("nano").config}), "");
   EXPECT_NE(preset_about("mini-v3").find("DeepSeek-V3"), std::string::npos);
   EXPECT_EQ(preset_about("no such preset"), "");
 }

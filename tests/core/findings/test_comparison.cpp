@@ -166,19 +166,6 @@ TEST(FirstDifference, IsTheFirstStepBeyondEpsilon) {
   EXPECT_EQ(first_divergence_step(*a, *lost, 0.5), 40);
 }
 
-TEST(OutSince, IsTheLastTimeThatTheGapLeavesTheBand) {
-  const auto a = history("a", 100, falling);
-  const auto out = history("out", 100, [](std::int64_t step) { return falling(step) + (step < 40 ? 0.0 : 1.0); });
-  GapTrack track(a, out);
-  track.update();
-  EXPECT_EQ(track.out_since(0.01), 40);  // 0.98 of the average is of earlier steps, 0.02 of this step
-  EXPECT_EQ(track.out_since(1), std::nullopt);
-  const auto back = history("back", 400, [](std::int64_t step) { return falling(step) + (step < 40 ? 1.0 : 0.0); });
-  GapTrack returned(history("a", 400, falling), back);
-  returned.update();
-  EXPECT_EQ(returned.out_since(0.1), std::nullopt);
-}
-
 TEST(LoadDifference, IsInFairShares) {
   RouterFrame a, b;
   a.tokens_per_expert = {4, 4, 4, 4};
@@ -232,7 +219,6 @@ TEST(RunGaps, IncrementalEqualsFullRecompute) {
     EXPECT_TRUE(same_bits(updated.smoothed(edges), fresh.smoothed(edges))) << when;
     const auto kept_bins = updated.series(edges), bins = fresh.series(edges);
     for (std::size_t i = 0; i < bins.size(); ++i) EXPECT_EQ(kept_bins[i].sum, bins[i].sum) << when;
-    EXPECT_EQ(updated.out_since(0.002), fresh.out_since(0.002)) << when;
     EXPECT_EQ(verdict_sentence(gaps.conclusion(1)), verdict_sentence(conclude(a, {b, true}, twins))) << when;
   };
   check("at first");

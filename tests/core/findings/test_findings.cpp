@@ -509,35 +509,6 @@ TEST(Findings, AStoppedScanStartsOverAndNothingIsMissed) {
   EXPECT_EQ(to_text(scan.findings(), {}), to_text(find_all(history), {}));
 }
 
-TEST(Findings, ComparisonsSayEqualOrWorse) {
-  const auto run = [](int number, const char* name, double offset) {
-    RunInfo info;
-    info.run = number;
-    info.name = name;
-    auto history = std::make_shared<History>(info);
-    for (int step = 0; step < 300; ++step) {
-      auto frame = std::make_shared<TelemetryFrame>();
-      frame->step = step;
-      frame->ce_loss = static_cast<float>(2 + offset + 0.005 * std::sin(step * 1.7 + 40 * number));
-      history->append(std::move(frame));
-    }
-    return history;
-  };
-  const HistoryPtr a = run(0, "a", 0), twin = run(1, "twin", 0.0001), near = run(2, "near", -0.0001),
-                   far = run(3, "far", 0.5);
-  const std::vector<PairedRun> twins{{twin}};
-  const auto equal = compare_findings(a, {near}, twins);
-  ASSERT_EQ(equal.size(), 1u);
-  EXPECT_EQ(equal[0].severity, Severity::note);
-  EXPECT_EQ(equal[0].title, "near against a: no difference that matters") << equal[0].observation;
-  const auto worse = compare_findings(a, {far}, twins);
-  ASSERT_EQ(worse.size(), 1u);
-  EXPECT_EQ(worse[0].severity, Severity::warning);
-  EXPECT_EQ(worse[0].title, "far against a: worse");
-  EXPECT_EQ(worse[0].run, 3);
-  EXPECT_TRUE(compare_findings(a, {far}, {}).empty());  // without a twin no finding can be called different
-}
-
 TEST(Findings, EveryOneIsCompleteAndKnowsItsKnobs) {
   std::vector<Finding> all = find_all(sample_log("unbalanced_bf16"));
   for (const Finding& f : find_all(sample_log("domain_shift"))) all.push_back(f);

@@ -484,6 +484,29 @@ TEST(Verdict, SaysHowManyStepsAreMissing) {
   EXPECT_EQ(conclude(a, {b}, enough).twins, 1);
 }
 
+// Gaps 0.01, 0.02 and 0.03 of three seeds: mean 0.02, standard error 0.01 / sqrt(3), Student's t of 2 degrees of
+// freedom 4.303.
+TEST(Verdict, OverSeedsIsOfTheMeanGap) {
+  Conclusion seed;
+  seed.matters = 0.001f;
+  seed.verdict = Verdict::worse;
+  seed.held_from = 40;
+  std::vector<Conclusion> seeds;
+  for (const float gap : {0.01f, 0.02f, 0.03f}) {
+    seed.gap = gap;
+    seeds.push_back(seed);
+  }
+  Conclusion mean = over_seeds(seeds);
+  EXPECT_NEAR(mean.gap, 0.02, 1e-6);
+  EXPECT_NEAR(mean.half_width, 4.3027 * 0.01 / std::sqrt(3), 1e-5);
+  EXPECT_EQ(verdict_name(mean), "Not told apart");
+  for (Conclusion& of_seed : seeds) of_seed.gap = 0.02f + 0.1f * (of_seed.gap - 0.02f);
+  EXPECT_EQ(verdict_name(over_seeds(seeds)), "Worse");
+  seeds[1].gap = kNoValue;
+  seeds[1].verdict = Verdict::lost;
+  EXPECT_EQ(over_seeds(seeds).verdict, Verdict::lost) << "a NaN loss with one of the seeds";
+}
+
 // While the runs go on, a verdict waits until it has held for a fifth of the steps.
 TEST(Verdict, IsGivenOnceItHasHeldWhileTheRunsGoOn) {
   const auto judged = [](std::size_t steps, bool goes_on) {
@@ -508,7 +531,7 @@ TEST(Verdict, IsGivenOnceItHasHeldWhileTheRunsGoOn) {
   EXPECT_TRUE(verdict_reasons(judged(steps, false)).front().ends_with(late)) << "at the end of the runs";
   EXPECT_EQ(judged(steps + missing_steps - 10, true).verdict, Verdict::unclear);
   EXPECT_EQ(judged(steps + missing_steps, true).verdict, Verdict::worse) << "at the step that was promised";
-  EXPECT_EQ(verdict_name(judged(steps, false)), "Worse") << "at the end of the runs";
+  EXPECT_EQ(verdict_name(judged(steps, false)), "Worse, unconfirmed") << "at the end of the runs";
   const Conclusion so_far = judged(steps + missing_steps + 10, true), last = judged(steps + missing_steps + 10, false);
   EXPECT_EQ(so_far.verdict, Verdict::worse);
   EXPECT_EQ(verdict_name(so_far), "So far: worse");
