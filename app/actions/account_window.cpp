@@ -349,7 +349,7 @@ void AccountTable::addRow(const AccountRow& row) {
   item->setData(kNameColumn, Qt::UserRole, to_int(rows_.size()));
   item->setText(kNameColumn, QString::fromStdString(row.name));
   item->setText(kNames, groupedText(row.names));
-  item->setText(kValues, groupedText(row.values));
+  if (row.values > 0) item->setText(kValues, groupedText(row.values));  // else its numbers were not counted
   item->setText(kRange, QString::fromStdString(std::isnan(row.lowest) ? row.example : range_text(row)));
   item->setText(kTakenFor, takenFor(row));
   item->setText(kUnit, QString::fromStdString(row.unit));

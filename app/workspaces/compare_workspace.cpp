@@ -77,7 +77,8 @@ void CompareWorkspace::foldPanels() {
       return missing_text;
     };
   };
-  const auto flips_missing = unless_any([](const History& run) {
+  const auto flips_missing = unless_any([this](const History& run) {
+    if (!hasAnswer()) return QString("a run to compare with");
     if (run.settings_at_start()->holds(&RouterConfig::force_balance)) return QString("flips (balance is forced)");
     const bool is_own = !run.info().config_toml.empty();
     const bool has = is_own || run.flip_frame_at(INT64_MAX) || run.gradient_frame_at(INT64_MAX);

@@ -11,6 +11,7 @@
 #include <set>
 #include <vector>
 
+#include "core/recording/history/router_window.h"
 #include "tests/support/controls.h"
 #include "tests/support/random_run.h"
 #include "tests/support/screen_test.h"
@@ -21,6 +22,8 @@
 #include "widgets/all_to_all/expert_placement_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/overview/loss_panel.h"
+#include "widgets/plots/axis.h"
+#include "widgets/plots/value_tile.h"
 #include "widgets/router/balance_panel.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
@@ -360,6 +363,29 @@ class AnswersTest : public QObject {
           return std::vector<double>{numbers[0].value, 100 * rows.at(row, 5), 100 * rows.at(row, 6), largest};
       return std::vector<double>{-1};
     });
+  }
+
+  // Balance and the tiles of Overview have one CV and one entropy.
+  void balanceShowsTheWorstLayerOfEachFigure() {
+    int compared_tiles = 0;
+    for (int seed = 1; seed <= kRuns; ++seed) {
+      const RandomRun run(static_cast<std::uint64_t>(seed));
+      Selection selection;
+      selection.setHistories({run.history()});
+      BalancePanel panel(&selection);
+      panel.resize(700, 400);
+      panel.grab();
+      const RouterWindow window = router_window(*run.history(), selection.step());
+      if (window.layers.empty()) continue;
+      const LayerWindow& worst = *window.worst(&LayerWindow::cv);
+      const auto tiles = panel.findChildren<ValueTile*>();
+      const auto tile = std::ranges::find(tiles, QString("CV"), &ValueTile::text);
+      if ((*tile)->isHidden()) continue;  // a log without it
+      ++compared_tiles;
+      const QString expected = QString("%1, layer %2,").arg(formatValue(worst.cv, 3)).arg(worst.layer);
+      QVERIFY2((*tile)->accessibleDescription().startsWith(expected), qPrintable((*tile)->accessibleDescription()));
+    }
+    QVERIFY(compared_tiles > kRuns / 4);
   }
 
   void oneTextIsNoComparison() {

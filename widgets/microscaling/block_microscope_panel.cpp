@@ -30,7 +30,7 @@ namespace moescope {
 
 namespace {
 
-constexpr int kMaxSpread = 48;   // pixels by which a wide table widens each of its columns
+constexpr int kMaxSpread = 96;   // pixels by which a wide table widens each of its columns
 constexpr int kHighPanel = 320;  // height from which the cards have notes
 
 }  // namespace

@@ -121,8 +121,8 @@ LegendScale QuantizationErrorPanel::legend() const {
     legend.swatches = {{QColor(colors(palette()).ink), "chosen", LegendScale::Swatch::frame}};
   if (std::ranges::any_of(to_zero_, [](float share) { return share >= kToldShare; }))
     legend.swatches.insert(legend.swatches.end(),
-                           {{markColor(kToldShare), QString("%1 %").arg(100 * kToldShare)},
-                            {markColor(kFullMark), QString("\u2265 %1 % to zero").arg(100 * kFullMark)}});
+                           {{markColor(kToldShare), QString("%1 % to zero").arg(100 * kToldShare)},
+                            {markColor(kFullMark), QString("\u2265 %1 %").arg(100 * kFullMark)}});
   return legend;
 }
 

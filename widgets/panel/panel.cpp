@@ -18,6 +18,7 @@
 #include "widgets/panel/flat_combo.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/table_text.h"
+#include "widgets/plots/axis.h"
 #include "widgets/plots/value_tile.h"
 #include "widgets/selection/compared_runs.h"
 
@@ -64,9 +65,13 @@ class Panel::StatusLine : public QWidget {
     if (const auto kind = panel_->kind()) {
       const bool is_log = *kind == Provenance::from_log;
       const QString brief = is_log ? logText().remove("from ").remove(" only").remove("the ") : briefKind(*kind);
-      // The word for the kind is shortened and left out before the step.
-      if (!first.isEmpty() && !is_log) forms.insert(forms.size() - 1, first);
-      if (!first.isEmpty()) forms.insert(forms.size() - (is_log ? 1 : 2), brief + QStringLiteral(", ") + first);
+      // The word for the kind is shortened, and left out before a step that is not the cursor's.
+      const Selection& selection = *panel_->selection_;
+      const bool is_other_step =
+          first.startsWith(selection.stepWord()) && !first.endsWith(formatCount(selection.step()));
+      if (is_other_step && !is_log) forms.insert(forms.size() - 1, first);
+      if (!first.isEmpty())
+        forms.insert(forms.size() - 1 - int{is_other_step && !is_log}, brief + QStringLiteral(", ") + first);
       forms << brief << briefKind(*kind);
     }
     painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, fittingText(forms, metrics, width()));

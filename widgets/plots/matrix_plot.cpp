@@ -225,7 +225,7 @@ void MatrixPlot::paintTexts(QPainter& painter, const QSizeF& min_size,
 // Digits have no descenders.
 QSizeF MatrixPlot::sizeFor(const QString& widest, int margin) const {
   const QFontMetrics metrics(font());
-  return {metrics.horizontalAdvance(widest) + margin + 0.0, metrics.capHeight() + kSpace4 + 0.0};
+  return {metrics.horizontalAdvance(widest) + margin + 0.0, metrics.capHeight() + 3.0};
 }
 
 std::array<std::uint8_t, 256> utilisationWeights(int limit) {

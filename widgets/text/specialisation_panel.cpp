@@ -324,7 +324,7 @@ void SpecialisationPanel::paintNumbers(QPainter& painter) const {
       return std::isnan(change) ? QString() : inPrint(QString::number(change, 'f', 4));
     });
   }
-  view_->paintTexts(painter, view_->sizeFor(QStringLiteral("0.0"), 2),
+  view_->paintTexts(painter, view_->sizeFor(QStringLiteral("0.0")),
                     [this](int row, int column) { return liftText(lift_[row * view_->columns() + columns_[column]]); });
 }
 

@@ -17,7 +17,8 @@ namespace moescope {
 namespace {
 
 // Font scales of the letters: of several layers, and from the largest to the usual one of one layer.
-constexpr double kSmallLetters = 0.95, kUsualLetters = 1.1, kLargestLetters = 1.7, kLetterStep = 0.1;
+constexpr double kSmallLetters = 0.95, kUsualLetters = 1.1, kLargestLetters = 1.8, kLetterStep = 0.1;
+constexpr int kPartGap = 4;                          // letters between lines that are side by side
 constexpr int kLegendHeight = 20, kLayerLabel = 42;  // pixels at the usual font size
 
 QColor mixedColor(const QColor& a, const QColor& b, double t) {
@@ -57,6 +58,7 @@ void TokenTextView::layOut() {
   if (!text_) return;
   for (size_ = manyRows() ? kSmallLetters : kLargestLetters;; size_ -= kLetterStep) {
     placeLetters();
+    if (!manyRows() && lines_ > visible_lines_) foldLines();
     if (manyRows() || lines_ <= visible_lines_ || size_ < kUsualLetters + kLetterStep / 2) break;
   }
   first_line_ = std::clamp(first_line_, 0, std::max(0, lines_ - visible_lines_));
@@ -89,6 +91,16 @@ void TokenTextView::placeLetters() {
     row_height_ = std::clamp(fitting, 3, 12);
   }
   visible_lines_ = std::max(1, room.height() / std::max(1, lineHeight()));
+}
+
+// Puts short lines side by side in as few columns as the height needs, if all of them fit.
+void TokenTextView::foldLines() {
+  int widest = 0;
+  for (const Place& place : places_) widest = std::max(widest, place.column + 1);
+  const int parts = (lines_ + visible_lines_ - 1) / visible_lines_, part_width = widest + kPartGap;
+  if ((parts * part_width - kPartGap) * letter_.width() > plotRect().width()) return;
+  lines_ = (lines_ + parts - 1) / parts;
+  for (Place& place : places_) place = {place.line % lines_, place.column + place.line / lines_ * part_width};
 }
 
 QRect TokenTextView::cellOf(int position) const {

@@ -63,6 +63,7 @@ class TokenTextView : public PlotFrame {
   };
   void layOut();
   void placeLetters();
+  void foldLines();
   QFont letters() const;
   bool manyRows() const { return rows_.size() > 1; }
   int lineHeight() const { return letter_.height() + (manyRows() ? to_int(rows_.size()) * row_height_ : 0) + gap_; }

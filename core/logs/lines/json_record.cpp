@@ -311,8 +311,8 @@ JsonRecords::RouterName& JsonRecords::router_name(std::string_view key, std::int
   const TagMatch* match = is_own ? nullptr : runs_->find(key);
   const bool is_used = match && is_shown(match->rule->means) && match->layer < 0 && match->expert < 0;
   name.rule = is_used ? match->rule : nullptr;
-  name.counts = runs_->context().book.add("routers." + std::string(key), name.rule, place,
-                                          is_own ? "Values of MoEScope's own lines" : "");
+  name.counts =
+      runs_->context().book.add("routers." + std::string(key), name.rule, place, is_own ? "MoEScope's own values" : "");
   if (is_used) AccountBook::show(name.counts, true);
   return name;
 }

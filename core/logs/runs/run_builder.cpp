@@ -128,7 +128,7 @@ RunBuilder::Name& RunBuilder::find(std::string_view name, bool is_own, const cha
   if (!is_own) found.match = tags_->find(means ? means : name).value_or(TagMatch{});
   const TagRule* const rule = found.match.rule;
   found.is_shown = rule && moescope::is_shown(rule->means);
-  const char* note = is_own ? "Values of MoEScope's own lines" : "";
+  const char* note = is_own ? "MoEScope's own values" : "";
   if (is_part_of_step(name)) note = "Part of a step: loads of parts are added";
   found.counts = log_->book.add(name, rule, place_, note);
   if (names_.size() < kMaxNames) return names_.emplace(name, std::move(found)).first->second;
