@@ -1,18 +1,15 @@
 // Base class of the actions of a window. Each subject has its own subclass.
 #pragma once
 
+#include <QMenu>
 #include <QWidget>
 
 #include "app/look/messages.h"
-
-class QAction;
-class QMenu;
+#include "app/session/run_session.h"
+#include "app/workspaces/workspace_tabs.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
-
-class RunSession;
-class Selection;
-class WorkspaceTabs;
 
 class Actions : public QObject {
  public:

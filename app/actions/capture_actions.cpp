@@ -6,8 +6,8 @@
 
 #include "app/session/kernel_question.h"
 #include "app/session/run_session.h"
-#include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "app/workspaces/workspaces.h"
 #include "core/model/layers/sampled_blocks.h"
 #include "widgets/microscaling/capture_bar.h"
 #include "widgets/microscaling/quantization_error_panel.h"
@@ -241,10 +241,6 @@ bool CaptureActions::showSample() {
   tensor_lab_->setCaptured(blocks->operand);
   tensor_lab_->captureBar()->showCaptured(*blocks->operand, wanted_step_, sampleNote(*blocks));
   return true;
-}
-
-const History& CaptureActions::shownRun() const {
-  return *session_->histories()[selection_->run()];
 }
 
 void CaptureActions::recompute(std::int64_t step) {

@@ -47,7 +47,7 @@ class CaptureActions : public Actions {
   void askAndSave();
   void look();
   void startRecompute(std::int64_t step);
-  const History& shownRun() const;
+  const History& shownRun() const { return *session_->histories()[selection_->run()]; }
 
   TensorLab* tensor_lab_;
   QTimer timer_;

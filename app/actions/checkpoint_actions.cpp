@@ -5,7 +5,7 @@
 #include <QMessageBox>
 #include <cstdlib>
 
-#include "app/docks/actions_dock.h"
+#include "app/docks/side_docks.h"
 #include "app/session/kernel_question.h"
 #include "app/session/progress_job.h"
 #include "app/session/run_session.h"

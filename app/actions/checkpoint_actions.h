@@ -9,13 +9,9 @@
 #include "app/actions/actions.h"
 #include "core/training/engine/checkpoint_ring.h"
 
-class QMenu;
-
 namespace moescope {
 
 class ActionsDock;
-class History;
-struct RunInfo;
 
 // Keeps a checkpoint of the run in training, rewinds to one, branches a twin off one.
 class CheckpointActions : public Actions {

@@ -15,12 +15,8 @@
 #include "core/findings/comparison/verdict.h"
 #include "core/training/engine/live_status.h"
 
-class QAction;
-class QMenu;
-
 namespace moescope {
 
-class ComparedRuns;
 class RunChips;
 
 class CompareActions : public Actions {

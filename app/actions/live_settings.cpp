@@ -1,24 +1,184 @@
 #include "app/actions/live_settings.h"
 
+#include <QInputDialog>
+#include <QMenu>
 #include <QUndoCommand>
 #include <QUndoStack>
 #include <vector>
 
-#include "app/bars/live_popover.h"
-#include "app/docks/actions_dock.h"
+#include "app/bars/popovers.h"
+#include "app/docks/side_docks.h"
 #include "app/session/run_session.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/setup_form.h"
-#include "app/workspaces/all_to_all_workspace.h"
-#include "app/workspaces/text_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "app/workspaces/workspaces.h"
 #include "core/config/config_check.h"
 #include "core/config/config_difference.h"
 #include "widgets/all_to_all/expert_placement_panel.h"
+#include "widgets/router/expert_load_panel.h"
+#include "widgets/router/expert_panel.h"
 #include "widgets/selection/compared_runs.h"
 #include "widgets/selection/selection.h"
 
 namespace moescope {
+namespace {
+
+QString nameOf(int layer, int expert) {
+  return QString("expert %1 of layer %2").arg(expert).arg(layer);
+}
+
+}  // namespace
+
+RouterActions::RouterActions(const Context& context, LiveSettings* settings) : Actions(context), settings_(settings) {
+  connectCard(workspaces_->router()->expertCard());
+  for (Workspace* workspace : workspaces_->all())
+    for (Panel* panel : workspace->panels()) {
+      if (!qobject_cast<ExpertLoadPanel*>(panel)) continue;
+      panel->setContextMenuPolicy(Qt::CustomContextMenu);
+      connect(panel, &QWidget::customContextMenuRequested, this,
+              [this, panel](QPoint at) { showMenuOf(panel, panel->mapToGlobal(at)); });
+    }
+}
+
+void RouterActions::connectCard(ExpertPanel* card) {
+  card->interventionOf = [this](int layer, int expert) {
+    ExpertPanel::Intervention intervention;
+    intervention.possible = possible(layer, expert);
+    if (!intervention.possible) return intervention;
+    intervention.killed = killed(layer, expert);
+    intervention.pinned_bias = pinned(layer, expert);
+    return intervention;
+  };
+  connect(card, &ExpertPanel::killRequested, this,
+          [this](int layer, int expert, bool dead) { dead ? kill(layer, expert) : revive(layer, expert); });
+  connect(card, &ExpertPanel::pinRequested, this, [this](int layer, int expert, std::optional<double> bias) {
+    bias ? pin(layer, expert, *bias) : release(layer, expert);
+  });
+  connect(session_, &RunSession::configChanged, card, &ExpertPanel::refreshActions);
+}
+
+void RouterActions::addActionsTo(QMenu* menu) {
+  QAction* kill = menu->addAction("&Kill or revive the chosen expert", QKeySequence(Qt::Key_K), this,
+                                  [this] { withChosen(&RouterActions::killOrRevive); });
+  QAction* pin = menu->addAction("&Pin the bias of the chosen expert...", QKeySequence(Qt::Key_P), this,
+                                 [this] { withChosen(&RouterActions::askPin); });
+  QAction* revive = menu->addAction("Re&vive all", this, &RouterActions::reviveAll);
+  QAction* freeze = menu->addAction("&Freeze the router, or let it learn", QKeySequence(Qt::Key_Z), this,
+                                    [this] { toggle(&RouterConfig::frozen); });
+  QAction* force = menu->addAction("Force &balance, or let the router choose", this,
+                                   [this] { toggle(&RouterConfig::force_balance); });
+  connect(menu, &QMenu::aboutToShow, this, [this, kill, pin] {
+    const int layer = selection_->layer(), expert = selection_->expert();
+    const bool can = possible(layer, expert);
+    const QString name = can ? nameOf(layer, expert) : QString("the chosen expert");
+    kill->setText((can && killed(layer, expert) ? "&Revive " : "&Kill ") + name);
+    pin->setText("&Pin the bias of " + name + "...");
+    QString reason = session_->isLive() ? "Choose an expert first: click one in a load panel" : kNothingTrains;
+    if (can) reason.clear();
+    for (QAction* action : {kill, pin}) {
+      action->setEnabled(can);
+      action->setToolTip(reason);
+    }
+  });
+  enableWhenClosed(menu, {kill, pin});
+  offWithoutTraining(menu, {revive, freeze, force});
+}
+
+void RouterActions::withChosen(void (RouterActions::*act)(int layer, int expert)) {
+  const int layer = selection_->layer(), expert = selection_->expert();
+  if (!possible(layer, expert))
+    return messages_->say("Choose an expert of a model in training first: click one in a load panel", 6000);
+  (this->*act)(layer, expert);
+}
+
+void RouterActions::toggle(bool RouterConfig::*flag) {
+  if (!session_->isLive()) return messages_->say(kNothingTrains, 6000);
+  settings_->changeActive(flag, !(config().router.*flag));
+}
+
+// Opens the menu for the expert under the mouse, or for the chosen expert if there is none under the mouse.
+void RouterActions::showMenuOf(Panel* panel, QPoint global) {
+  const auto figure = panel->figureUnder(global);
+  const int layer = figure ? figure->layer : selection_->layer(),
+            expert = figure ? figure->expert : selection_->expert();
+  QMenu menu(messages_->window());
+  menu.addAction("&Explain", this, [panel, global] { panel->explainAt(global); });
+  menu.addSeparator();
+  if (expert < 0)
+    menu.addAction("Click an expert first: its actions appear here")->setEnabled(false);
+  else
+    addActionsTo(&menu, layer, expert);
+  menu.exec(global);
+}
+
+bool RouterActions::possible(int layer, int expert) const {
+  if (!session_->isLive()) return false;
+  const ModelConfig model = config().model;
+  return layer >= model.n_dense_layers && layer < model.n_layers && expert >= 0 && expert < model.n_experts;
+}
+
+std::optional<double> RouterActions::listed(List list, int layer, int expert) const {
+  const RunConfig current = config();
+  const ExpertValues experts = parse_experts(current.router.*list.setting, current.model, list.values);
+  const auto found = experts.find({layer, expert});
+  return found == experts.end() ? std::nullopt : std::optional(found->second);
+}
+
+void RouterActions::addActionsTo(QMenu* menu, int layer, int expert) {
+  if (!possible(layer, expert)) {
+    menu->addAction("Actions need a model in training")->setEnabled(false);
+    return;
+  }
+  const QString name = nameOf(layer, expert);
+  menu->setToolTipsVisible(true);
+  if (killed(layer, expert))
+    menu->addAction("&Revive " + name, this, [=, this] { revive(layer, expert); })
+        ->setToolTip("The router can choose this expert again from the next step on");
+  else
+    menu->addAction("&Kill " + name, this, [=, this] { kill(layer, expert); })
+        ->setToolTip("The router no longer chooses this expert from the next step on; its weights are kept");
+  menu->addAction("&Pin the bias of " + name + "...", this, [=, this] { askPin(layer, expert); })
+      ->setToolTip("Hold expert_bias at a value: a positive one brings tokens, a negative one keeps them away");
+  if (const auto bias = pinned(layer, expert))
+    menu->addAction(QString("Re&lease the bias (pinned at %1)").arg(*bias), this,
+                    [=, this] { release(layer, expert); });
+}
+
+void RouterActions::setListed(List list, int layer, int expert, std::optional<double> value) {
+  if (!possible(layer, expert)) return;
+  const RunConfig current = config();
+  ExpertValues experts = parse_experts(current.router.*list.setting, current.model, list.values);
+  if (value)
+    experts[{layer, expert}] = *value;
+  else
+    experts.erase({layer, expert});
+  settings_->changeActive(list.setting, experts_text(experts, current.model, list.values));
+}
+
+void RouterActions::reviveAll() {
+  if (!session_->isLive()) return messages_->say(kNothingTrains, 6000);
+  settings_->changeActive(&RouterConfig::killed_experts, std::string());
+}
+
+double RouterActions::biasNow(int layer, int expert) const {
+  if (const auto bias = pinned(layer, expert)) return *bias;
+  if (const auto frame = selection_->frame())
+    for (const RouterFrame& router : frame->routers)
+      if (router.layer == layer && static_cast<std::size_t>(expert) < router.expert_bias.size())
+        return router.expert_bias[expert];
+  return 0;
+}
+
+void RouterActions::askPin(int layer, int expert) {
+  if (!possible(layer, expert)) return;
+  bool is_entered = false;
+  const double bias =
+      QInputDialog::getDouble(messages_->window(), "Pin a bias",
+                              "Hold expert_bias of " + nameOf(layer, expert) + " at:", biasNow(layer, expert), -1000,
+                              1000, 4, &is_entered, {}, 0.1);
+  if (is_entered) pin(layer, expert, bias);
+}
 
 namespace {
 
@@ -101,10 +261,6 @@ void LiveSettings::show() {
   ExpertPlacementPanel* placement = workspaces_->allToAll()->placement();
   placement->setLive(live);
   placement->setAsked(live ? QString::fromStdString(config.parallel.placement) : QString());
-}
-
-void LiveSettings::changeActive(Setting setting, const ConfigValue& value) {
-  change(selection_->run(), setting, value);
 }
 
 void LiveSettings::change(int place, Setting setting, const ConfigValue& value) {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "app/actions/file_actions.h"
-#include "app/bars/notice_bar.h"
+#include "app/bars/status_line.h"
 #include "app/docks/outcomes_view.h"
 #include "app/session/kernel_question.h"
 #include "app/session/progress_job.h"

@@ -8,8 +8,6 @@
 #include "app/actions/actions.h"
 #include "core/config/run_config.h"
 
-class QMenu;
-
 namespace moescope {
 
 class FileActions;

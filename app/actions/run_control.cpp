@@ -4,7 +4,7 @@
 #include <QMenu>
 #include <utility>
 
-#include "app/bars/pace_popover.h"
+#include "app/bars/popovers.h"
 #include "app/bars/status_line.h"
 #include "app/bars/window_bar.h"
 #include "app/session/replay.h"
@@ -124,10 +124,6 @@ void RunControl::stepOnce() {
     live->step_once();
   else if (session_->showsLog())
     replay_->stepOnce();
-}
-
-bool RunControl::isReplay() const {
-  return session_->showsLog() && !session_->isFollowing();
 }
 
 void RunControl::showReplay() {

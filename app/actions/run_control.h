@@ -11,8 +11,6 @@
 #include "core/config/run_config.h"
 #include "core/training/engine/live_status.h"
 
-class QMenu;
-
 namespace moescope {
 
 class Replay;
@@ -56,7 +54,8 @@ class RunControl : public Actions {
   void stepOnce();
   void startPreset(const QString& name) { startAll(load_preset(name.toStdString())); }
   void showReplay();
-  bool isReplay() const;  // true if a finished recording is open
+  // true if a finished recording is open
+  bool isReplay() const { return session_->showsLog() && !session_->isFollowing(); }
   void pauseBeforeTheDiskIsFull();
 
   Replay* replay_;

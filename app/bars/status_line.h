@@ -2,14 +2,42 @@
 // shorter forms for narrow windows; an item without room is hidden.
 #pragma once
 
+#include <QFrame>
+#include <QLabel>
 #include <QStatusBar>
+#include <functional>
 
 #include "core/recording/history/history.h"
 #include "core/training/engine/live_status.h"
 
+class QHBoxLayout;
+
 namespace moescope {
 
 class StatusItem;
+
+// A line above the panels for warnings and offers. It stays until the user closes it or the text is no longer true.
+class NoticeBar : public QFrame {
+  Q_OBJECT
+
+ public:
+  explicit NoticeBar(QWidget* parent = nullptr);
+  void showNotice(const QString& text) { offer(text, {}); }  // shows a warning; an empty text hides the line
+  struct Offer {
+    QString button;
+    std::function<void()> action;
+  };
+  // Shows offers, each with a button that calls its action and hides the line.
+  void offer(const QString& text, const QList<Offer>& offers);
+  QString text() const { return text_->text(); }
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+
+ private:
+  QLabel* text_;
+  QHBoxLayout* buttons_;
+};
 
 class StatusLine : public QStatusBar {
   Q_OBJECT

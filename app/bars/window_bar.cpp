@@ -12,8 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "app/bars/live_popover.h"
-#include "app/bars/pace_popover.h"
+#include "app/bars/popovers.h"
 #include "app/bars/run_chips.h"
 #include "app/look/icons.h"
 #include "widgets/look/counted_text.h"
@@ -21,7 +20,7 @@
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/panel/flat_combo.h"
+#include "widgets/panel/controls.h"
 
 namespace moescope {
 namespace {

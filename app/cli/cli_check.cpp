@@ -12,13 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "app/cli/check/check_report.h"
-#include "app/cli/check/finding_command.h"
-#include "app/cli/check/gate_check.h"
+#include "app/cli/check/check_parts.h"
 #include "app/cli/cli_reading.h"
 #include "app/cli/command_line.h"
-#include "app/cli/commands.h"
-#include "app/cli/printing.h"
 #include "core/files/output_guard.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"

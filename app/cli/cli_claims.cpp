@@ -2,8 +2,6 @@
 #include <stdexcept>
 
 #include "app/cli/command_line.h"
-#include "app/cli/commands.h"
-#include "app/cli/printing.h"
 #include "core/files/output_guard.h"
 #include "core/lessons/claim_results.h"
 

@@ -15,8 +15,6 @@
 
 #include "app/cli/cli_reading.h"
 #include "app/cli/command_line.h"
-#include "app/cli/commands.h"
-#include "app/cli/printing.h"
 #include "core/checkpoints/export_model.h"
 #include "core/config/config_difference.h"
 #include "core/config/run_config.h"

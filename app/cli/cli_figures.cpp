@@ -7,8 +7,6 @@
 
 #include "app/cli/cli_reading.h"
 #include "app/cli/command_line.h"
-#include "app/cli/commands.h"
-#include "app/cli/printing.h"
 #include "core/files/text/json_text.h"
 #include "core/files/text/words.h"
 #include "core/findings/comparison/gap_track.h"

@@ -5,8 +5,6 @@
 #include <stdexcept>
 
 #include "app/cli/command_line.h"
-#include "app/cli/commands.h"
-#include "app/cli/printing.h"
 #include "core/config/config_check.h"
 #include "core/files/output_guard.h"
 #include "core/files/text/text_escape.h"

@@ -15,9 +15,7 @@
 #include <thread>
 
 #include "app/cli/command_line.h"
-#include "app/cli/commands.h"
-#include "app/cli/launcher.h"
-#include "app/cli/printing.h"
+#include "app/cli/processes.h"
 #include "app/program/program_start.h"
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_escape.h"

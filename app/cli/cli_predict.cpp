@@ -2,10 +2,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "app/cli/cli_routing.h"
+#include "app/cli/cli_reading.h"
 #include "app/cli/command_line.h"
-#include "app/cli/commands.h"
-#include "app/cli/printing.h"
 #include "core/cluster/published_runs.h"
 #include "core/cluster/ranks/routing_patterns.h"
 
@@ -47,8 +45,6 @@ PredictRequest request_of(const PredictOptions& o) {
   StepConfig& config = request.config;
   config.shape = model_shape(o.model);
   config.hardware = hardware_profile(o.hardware);
-  if (o.recipe != "bf16" && o.recipe != "mxfp8")
-    throw std::runtime_error(fmt::format("--recipe is '{}'; allowed: bf16, mxfp8", o.recipe));
   config.mxfp8 = o.recipe == "mxfp8";
   config.all_to_all = all_to_all_named(o.all_to_all);
   config.payload = payload_named(o.payload);
@@ -227,7 +223,9 @@ void add_options(Command& command, PredictOptions& o) {
   constexpr int kMax = 1 << 20;
   command.option("--model", o.model, "671B, 236B, 16B or debugmodel").shows_default();
   command.option("--hardware", o.hardware, "b200, h200, h100 or a .toml").shows_default();
-  command.option("--recipe", o.recipe, "bf16 or mxfp8 (grouped GEMMs of the routed experts)").shows_default();
+  command.option("--recipe", o.recipe, "Format of the grouped GEMMs of the routed experts")
+      .one_of({"bf16", "mxfp8"})
+      .shows_default();
   command.option("--all-to-all", o.all_to_all, "standard or deepep").shows_default();
   command.option("--payload", o.payload, "Format of the rows in the all-to-all: bf16, fp8 or mxfp8").shows_default();
   add_routing_options(command, o, {.routing = ", and the cost for each EP degree"});

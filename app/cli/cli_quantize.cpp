@@ -9,8 +9,6 @@
 #include <vector>
 
 #include "app/cli/command_line.h"
-#include "app/cli/commands.h"
-#include "app/cli/printing.h"
 #include "core/files/output_guard.h"
 #include "core/files/tensors/open_tensors.h"
 #include "core/files/tensors/safetensors.h"
@@ -46,24 +44,17 @@ std::string format_names() {
   return joined(names, ", ");
 }
 
-ScaleRule scale_rule_of(const QuantizeOptions& options) {
-  if (const auto rule = scale_rule_named(options.scale)) return *rule;
-  throw std::runtime_error(fmt::format("--scale is '{}'; allowed: floor, rceil, even, ceil", options.scale));
-}
-
 OperandRole operand_of(const QuantizeOptions& options) {
-  for (const OperandRole operand : {OperandRole::x, OperandRole::w, OperandRole::dy})
+  for (const OperandRole operand : {OperandRole::x, OperandRole::w})
     if (options.operand == operand_name(operand)) return operand;
-  throw std::runtime_error(fmt::format("--operand is '{}'; allowed: x, W, dY", options.operand));
+  return OperandRole::dy;
 }
 
 // Returns the dtype of --dtype, for arrays that do not state theirs; nullopt if the option is not given.
 std::optional<DType> untyped_of(const QuantizeOptions& options) {
-  if (options.dtype.empty()) return std::nullopt;
   for (const DType dtype : kTypesOfUntypedBytes)
     if (options.dtype == dtype_name(dtype)) return dtype;
-  throw std::runtime_error(
-      fmt::format("--dtype is '{}'; allowed: F8_E4M3, F8_E5M2, F8_E8M0, BF16, F16", options.dtype));
+  return std::nullopt;
 }
 
 // Returns the format of `operand` in a recipe, for the first GEMM that reads the operand.
@@ -75,7 +66,7 @@ OperandFormat recipe_format_of(Recipe recipe, OperandRole operand) {
 std::optional<OperandFormat> mx_format_of(const QuantizeOptions& options) {
   std::optional<OperandFormat> format = quant_format(options.format).operand;
   if (!format || format->scheme != QuantScheme::mx) return std::nullopt;
-  if (find_format(options.format)) format->rule = scale_rule_of(options);  // other names say the rule
+  if (find_format(options.format)) format->rule = *scale_rule_named(options.scale);  // other names say the rule
   return format;
 }
 
@@ -97,8 +88,7 @@ OperandFormat format_of(const QuantizeOptions& options) {
 std::vector<BlockAxis> axes_of(const QuantizeOptions& options) {
   if (options.axis == "row") return {BlockAxis::row};
   if (options.axis == "column") return {BlockAxis::column};
-  if (options.axis == "both") return {BlockAxis::row, BlockAxis::column};
-  throw std::runtime_error(fmt::format("--axis is '{}'; allowed: row, column, both", options.axis));
+  return {BlockAxis::row, BlockAxis::column};
 }
 
 const char* axis_name(BlockAxis axis) {
@@ -510,8 +500,6 @@ void write_file(const QuantizeOptions& options, const std::vector<const TensorVi
 
 void quantize_file(const QuantizeOptions& options) {
   format_of(options);  // wrong options are reported before a file is read
-  axes_of(options);
-  operand_of(options);
   const TensorFile file = open_tensors(options.in, {untyped_of(options)});
   std::vector<std::string> inputs = file.files();
   const std::filesystem::path in = options.in;
@@ -554,20 +542,24 @@ void add_quantize_command(CLI::App& app) {
               "A number format (MX in blocks of 32), or a training recipe: " + format_names() +
                   "; also names of recordings, such as mxfp8_e4m3_floor and nvfp4_stochastic")
       .shows_default();
-  command.option("--scale", options->scale, "Scale rule of the MX element formats: floor, rceil, even or ceil")
+  command.option("--scale", options->scale, "Scale rule of the MX element formats")
+      .one_of({"floor", "rceil", "even", "ceil"})
       .shows_default();
   command
       .option("--axis", options->axis,
-              "Blocks along the rows (the last axis), down the columns (the last but one), or both: row, column, both")
+              "Blocks along the rows (the last axis), down the columns (the last but one), or both")
+      .one_of({"row", "column", "both"})
       .shows_default();
   command
       .option("--operand", options->operand,
               "Operand whose format is used, in a recipe with different formats by operand (fp8_deepseek_128: W in "
-              "blocks of 128x128, x and dY in 1x128; mxfp8_e5m2_grad: dY in E5M2): x, W or dY")
+              "blocks of 128x128, x and dY in 1x128; mxfp8_e5m2_grad: dY in E5M2)")
+      .one_of({"x", "W", "dY"})
       .shows_default();
-  command.option("--dtype", options->dtype,
-                 "Data type of NumPy arrays that do not state it (ml_dtypes writes its float8 types as |V1): F8_E4M3, "
-                 "F8_E5M2, F8_E8M0, BF16 or F16");
+  command
+      .option("--dtype", options->dtype,
+              "Data type of NumPy arrays that do not state it (ml_dtypes writes its float8 types as |V1)")
+      .one_of({"F8_E4M3", "F8_E5M2", "F8_E8M0", "BF16", "F16"});
   command.option("--what-if", options->what_if,
                  "Also compare all recipes, and all combinations of element format, scale rule and block size (8 to "
                  "512), on both axes");

@@ -5,8 +5,6 @@
 
 #include "app/cli/cli_reading.h"
 #include "app/cli/command_line.h"
-#include "app/cli/commands.h"
-#include "app/cli/printing.h"
 #include "app/program/program_start.h"
 #include "core/files/text/words.h"
 #include "core/training/engine/retrain.h"

@@ -15,12 +15,9 @@
 #include <vector>
 
 #include "app/cli/command_line.h"
-#include "app/cli/commands.h"
-#include "app/cli/launcher.h"
-#include "app/cli/printing.h"
+#include "app/cli/processes.h"
 #include "app/cli/train/cli_progress.h"
 #include "app/cli/train/cli_train_options.h"
-#include "app/cli/train/cli_train_stop.h"
 #include "app/program/program_start.h"
 #include "core/config/run_config.h"
 #include "core/files/output_guard.h"

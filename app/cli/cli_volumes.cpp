@@ -8,10 +8,7 @@
 #include <vector>
 
 #include "app/cli/cli_reading.h"
-#include "app/cli/cli_routing.h"
 #include "app/cli/command_line.h"
-#include "app/cli/commands.h"
-#include "app/cli/printing.h"
 #include "core/cluster/model_shape.h"
 #include "core/cluster/ranks/placement.h"
 #include "core/cluster/ranks/volumes.h"

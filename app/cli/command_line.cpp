@@ -1,12 +1,9 @@
 #include "app/cli/command_line.h"
 
-#include <fmt/core.h>
-
 #include <CLI/CLI.hpp>
 #include <limits>
 #include <optional>
 #include <type_traits>
-#include <utility>
 
 #include "core/files/assets.h"
 #include "core/files/whole_file.h"

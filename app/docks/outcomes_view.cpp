@@ -1,25 +1,302 @@
 #include "app/docks/outcomes_view.h"
 
+#include <QAbstractTableModel>
+#include <QApplication>
 #include <QDir>
 #include <QFileInfo>
+#include <QFont>
 #include <QHBoxLayout>
+#include <QHeaderView>
+#include <QKeyEvent>
 #include <QLabel>
 #include <QMenu>
 #include <QProgressBar>
 #include <QPushButton>
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
 #include "app/session/settings.h"
+#include "core/config/config_difference.h"
+#include "core/findings/comparison/verdict_words.h"
 #include "core/training/engine/queue_file.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
+#include "widgets/look/setting_labels.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/plots/axis.h"
+#include "widgets/plots/color_scale.h"
 
 namespace moescope {
+
+namespace {
+
+enum OutcomeColumn {
+  kCandidateColumn,
+  kDiffersColumn,
+  kGroupColumn,
+  kStepsColumn,
+  kGapColumn,
+  kHalfColumn,
+  kVerdictColumn,
+  kGradientColumn,
+  kFlipsColumn,
+  kUnderflowColumn,
+  kWorstSqnrColumn,
+  kMeanSqnrColumn,
+  kLossColumn,
+  kOutcomeColumns
+};
+
+struct OutcomeHead {
+  const char *name, *tip;
+  float (*figure)(const Outcome&) = nullptr;  // nullptr: the column holds text
+};
+constexpr OutcomeHead kOutcomeHeads[kOutcomeColumns] = {
+    {"candidate", "Name of the run in its group's recording"},
+    {"differs in", "Settings in which it differs from run A"},
+    {"group", "Group in which the candidate trains beside run A",
+     [](const Outcome& o) { return static_cast<float>(o.group); }},
+    {"steps", "Steps taken so far",
+     [](const Outcome& o) { return o.waits ? kNoValue : static_cast<float>(o.figures.steps); }},
+    {"gap to A, nats/token",
+     "Mean of its loss minus run A's on the same batches, over the last half of the steps: of the validation loss "
+     "where it is measured from the start, else of the training loss; measured",
+     [](const Outcome& o) { return o.conclusion.gap; }},
+    {"+-",
+     "Half of the 95 % interval of the gap, nats/token, by the noise twins, wider the more candidates there are; "
+     "computed from measured losses",
+     [](const Outcome& o) { return o.conclusion.half_width; }},
+    {"verdict", "Verdict: whether the gap is larger than chance and large enough to matter"},
+    {"gradient error", "|g - r| / |r| of all tensors, r the gradient of an FP32 pass; as last measured",
+     [](const Outcome& o) { return o.costs.gradient_error; }},
+    {"flips", "Share of tokens that rounding sends to other experts, mean over layers; as last measured",
+     [](const Outcome& o) { return o.costs.flips; }},
+    {"flushed to zero", "Largest share of an operand's values that became zero; as last measured",
+     [](const Outcome& o) { return o.costs.flushed; }},
+    {"lowest SQNR, dB", kSqnrNote, [](const Outcome& o) { return o.sqnr.worst_db; }},
+    {"mean SQNR, dB", kSqnrNote, [](const Outcome& o) { return o.sqnr.mean_db; }},
+    {"loss, nats/token", "Mean over the last 100 steps; measured",
+     [](const Outcome& o) { return o.figures.mean_loss; }},
+};
+
+bool isText(int column) {
+  return !kOutcomeHeads[column].figure;
+}
+
+float figureOf(const Outcome& o, int column) {
+  return isText(column) ? kNoValue : kOutcomeHeads[column].figure(o);
+}
+
+// Shows more digits for small gaps, since the gap of a noise twin may be 1e-6.
+QString nats(float value) {
+  if (is_missing(value)) return {};
+  const bool tiny = value != 0 && std::abs(value) < 0.5e-5f;
+  return tiny ? formatValue(value, 2) : withMinus(QString::number(static_cast<double>(value), 'f', 5));
+}
+
+bool isRunA(const Outcome& o) {
+  return o.differs.empty();
+}
+
+}  // namespace
+
+class OutcomesModel : public QAbstractTableModel {
+ public:
+  using QAbstractTableModel::QAbstractTableModel;
+
+  void setRows(std::vector<Outcome> rows, int training) {
+    training_ = training;
+    const bool unchanged = rows.size() == rows_.size();
+    if (!unchanged) beginResetModel();
+    rows_ = std::move(rows);
+    arrange();
+    if (!unchanged) return endResetModel();
+    if (!rows_.empty()) emit dataChanged(index(0, 0), index(rowCount() - 1, kOutcomeColumns - 1));
+  }
+  const std::vector<Outcome>& rows() const { return rows_; }
+  int rowOf(const std::string& name) const { return index_in(rows_, name, &Outcome::name); }
+
+  int rowCount(const QModelIndex& parent = {}) const override {
+    return parent.isValid() ? 0 : to_int(std::ssize(rows_));
+  }
+  int columnCount(const QModelIndex& parent = {}) const override { return parent.isValid() ? 0 : kOutcomeColumns; }
+
+  QVariant data(const QModelIndex& index, int role) const override {
+    const Outcome& o = rows_[index.row()];
+    if (role == Qt::TextAlignmentRole && !isText(index.column())) return QVariant(Qt::AlignRight | Qt::AlignVCenter);
+    if (role == Qt::DisplayRole) return text(o, index.column());
+    if (role == Qt::FontRole && isRunA(o)) {
+      QFont bold = QApplication::font("QAbstractItemView");
+      bold.setBold(true);
+      return bold;
+    }
+    if (role == Qt::ForegroundRole && o.waits) return mutedText(QApplication::palette());
+    if (role == Qt::ToolTipRole) return tip(o, index.column());
+    return {};
+  }
+
+  QVariant headerData(int section, Qt::Orientation orientation, int role) const override {
+    if (orientation == Qt::Vertical) return role == Qt::DisplayRole ? QVariant(section + 1) : QVariant();
+    const OutcomeHead& head = kOutcomeHeads[section];
+    if (role == Qt::DisplayRole)
+      return section == kHalfColumn ? QStringLiteral("\u00b1") : QString::fromUtf8(head.name);
+    if (role == Qt::ToolTipRole)
+      return QStringLiteral("%1. Click, or S in the table, sorts").arg(QLatin1String(head.tip));
+    return {};
+  }
+
+  void sort(int column, Qt::SortOrder order) override {
+    column_ = column;
+    order_ = order;
+    if (rows_.empty()) return;
+    arrange();
+    emit dataChanged(index(0, 0), index(rowCount() - 1, kOutcomeColumns - 1));
+  }
+
+  QString text(const Outcome& o, int column) const {
+    const float value = figureOf(o, column);
+    switch (column) {
+      case kCandidateColumn:
+        return QString::fromStdString(o.name);
+      case kDiffersColumn:
+        return isRunA(o) ? QStringLiteral("(run A)") : QString::fromStdString(o.differs);
+      case kGroupColumn:
+        return isRunA(o) ? QStringLiteral("all") : QString::number(o.group);
+      case kVerdictColumn:
+        return verdict(o);
+      case kStepsColumn:
+        return o.waits ? QString() : formatCount(o.figures.steps);
+      case kGapColumn:
+        return (value > 0 ? QStringLiteral("+") : QString()) + nats(value);
+      case kHalfColumn:
+        return nats(value);
+      case kLossColumn:
+        return is_missing(value) ? QString() : QString::number(static_cast<double>(value), 'f', 4);
+      case kWorstSqnrColumn:
+      case kMeanSqnrColumn:
+        if (std::isinf(value)) return QStringLiteral("exact");
+        return is_missing(value) ? QString() : QString::number(static_cast<double>(value), 'f', 1);
+      default:
+        return is_missing(value) ? QString() : formatPercent(value);
+    }
+  }
+
+ private:
+  // Marks verdicts of a group in training as preliminary.
+  QString verdict(const Outcome& o) const {
+    const QString words = QString::fromStdString(verdict_words(o));
+    if (o.waits || o.noise_twin || isRunA(o) || o.group != training_) return words;
+    const VerdictWord word = verdict_word(o.conclusion);
+    const bool has_interval = word != VerdictWord::too_early && word != VerdictWord::not_judged;
+    return has_interval ? QStringLiteral("so far: ") + words : words;
+  }
+
+  QString tip(const Outcome& o, int column) const {
+    if (const std::string verdict = verdict_sentence(o.conclusion); column == kVerdictColumn && !verdict.empty())
+      return QString::fromStdString(verdict);
+    if (column == kUnderflowColumn && !is_missing(o.costs.flushed)) return QString::fromStdString(underflow_place(o));
+    if (column == kWorstSqnrColumn || column == kMeanSqnrColumn) return QString::fromStdString(to_text(o.sqnr));
+    return text(o, column);
+  }
+
+  // Sorts the rows: run A stays first, rows without a value stay last.
+  void arrange() {
+    if (rows_.empty()) return;
+    std::stable_sort(rows_.begin() + 1, rows_.end(), [this](const Outcome& a, const Outcome& b) {
+      const bool up = order_ == Qt::AscendingOrder;
+      if (isText(column_)) {
+        const QString of_a = text(a, column_), of_b = text(b, column_);
+        return up ? of_a < of_b : of_b < of_a;
+      }
+      const float of_a = figureOf(a, column_), of_b = figureOf(b, column_);
+      if (std::isnan(of_a) || std::isnan(of_b)) return !std::isnan(of_a) && std::isnan(of_b);
+      return up ? of_a < of_b : of_a > of_b;
+    });
+  }
+
+  std::vector<Outcome> rows_;
+  int training_ = 0;
+  int column_ = kGapColumn;
+  Qt::SortOrder order_ = Qt::AscendingOrder;
+};
+
+OutcomesTable::OutcomesTable(QWidget* parent) : QTableView(parent) {
+  model_ = new OutcomesModel(this);
+  setObjectName("outcomes_table");
+  hide();  // until there is a row
+  setModel(model_);
+  setSortingEnabled(true);
+  sortByColumn(kGapColumn, Qt::AscendingOrder);
+  setSelectionBehavior(QAbstractItemView::SelectRows);
+  setSelectionMode(QAbstractItemView::SingleSelection);
+  setAlternatingRowColors(true);
+  setWordWrap(false);
+  setAccessibleName("Outcomes of run A and its candidates");
+  verticalHeader()->hide();
+  horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+  horizontalHeader()->setSectionResizeMode(kDiffersColumn, QHeaderView::Stretch);
+  setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);
+  followFont(this, [this] {
+    verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 4);
+    horizontalHeader()->setMinimumSectionSize(fontMetrics().averageCharWidth() * 6);
+  });
+  connect(this, &QTableView::activated, this, [this](const QModelIndex& at) { emit opened(outcomeAt(at)); });
+  connect(this, &QTableView::clicked, this, [this](const QModelIndex& at) { emit chosen(outcomeAt(at)); });
+}
+
+void OutcomesTable::showOutcomes(std::vector<Outcome> outcomes, int training) {
+  const QModelIndex current = currentIndex();
+  const std::string name = current.isValid() ? outcomeAt(current).name : std::string();
+  outcomes_ = outcomes;
+  model_->setRows(std::move(outcomes), training);
+  show();
+  for (const int column : {kGradientColumn, kFlipsColumn, kUnderflowColumn, kWorstSqnrColumn, kMeanSqnrColumn})
+    setColumnHidden(column, !isMeasured(column));
+  const int row = name.empty() ? -1 : model_->rowOf(name);
+  if (row >= 0 && row != currentIndex().row()) setCurrentIndex(model_->index(row, current.column()));
+}
+
+const Outcome& OutcomesTable::outcomeAt(const QModelIndex& index) const {
+  return model_->rows()[index.row()];
+}
+
+void OutcomesTable::sortByCurrentColumn() {
+  const QModelIndex at = currentIndex();
+  if (!at.isValid()) return;
+  const QHeaderView* header = horizontalHeader();
+  const bool is_same_column = header->sortIndicatorSection() == at.column();
+  const bool down = is_same_column && header->sortIndicatorOrder() == Qt::AscendingOrder;
+  sortByColumn(at.column(), down ? Qt::DescendingOrder : Qt::AscendingOrder);
+}
+
+bool OutcomesTable::event(QEvent* event) {
+  const bool is_key = event->type() == QEvent::KeyPress || event->type() == QEvent::ShortcutOverride;
+  const auto* key = is_key ? static_cast<QKeyEvent*>(event) : nullptr;
+  if (!key || key->key() != Qt::Key_S || key->modifiers() != Qt::NoModifier) return QTableView::event(event);
+  event->accept();
+  if (event->type() == QEvent::KeyPress) sortByCurrentColumn();
+  return true;
+}
+
+int OutcomesTable::heightFor(int rows) const {
+  return horizontalHeader()->sizeHint().height() + 2 * frameWidth() + rows * verticalHeader()->defaultSectionSize();
+}
+
+bool OutcomesTable::isMeasured(int column) const {
+  return std::ranges::any_of(outcomes_, [column](const Outcome& o) { return !is_missing(figureOf(o, column)); });
+}
+
+QString OutcomesTable::notMeasured() const {
+  QStringList keys;
+  if (!isMeasured(kGradientColumn)) keys << QStringLiteral("gradient error (telemetry.gradient_every)");
+  if (!isMeasured(kFlipsColumn)) keys << QStringLiteral("flips (telemetry.flips_every)");
+  const bool begun = std::ranges::any_of(outcomes_, [](const Outcome& o) { return !o.waits && o.figures.steps > 1; });
+  return keys.isEmpty() || !begun ? QString()
+                                  : QString("Run A does not measure: %1. ").arg(withSettingLabels(keys.join(", ")));
+}
 
 namespace {
 
@@ -122,10 +399,6 @@ void OutcomesView::showPlace() {
           .arg(name(1), name(queue_->groups().size()), QFileInfo(recording()).absolutePath()));
 }
 
-QString OutcomesView::recording() const {
-  return queue_ ? QString::fromStdString(queue_->recording()) : QString();
-}
-
 // Lists the queues in the folder of recordings, the newest first.
 void OutcomesView::fillQueues() {
   queues_->clear();
@@ -208,13 +481,10 @@ void OutcomesView::computeOutcomes() {
   since_outcomes_.restart();
   const QueueStatus status = queue_->status();
   if (!status.running) clock_.stop();
-  worker_.start(
-      [this, groups = queue_->groups(), training = status.running ? status.group + 1 : 0](const std::stop_token& stop) {
-        std::vector<Outcome> found = group_outcomes(groups);
-        if (stop.stop_requested()) return;
-        QMetaObject::invokeMethod(
-            this, [this, found = std::move(found), training]() mutable { take(std::move(found), training); },
-            Qt::QueuedConnection);
+  worker_.compute(
+      this, [groups = queue_->groups()](const auto&) { return group_outcomes(groups); },
+      [this, training = status.running ? status.group + 1 : 0](std::vector<Outcome> found) {
+        take(std::move(found), training);
       });
 }
 

@@ -3,11 +3,12 @@
 #pragma once
 
 #include <QElapsedTimer>
+#include <QTableView>
 #include <QTimer>
 #include <memory>
 #include <vector>
 
-#include "app/docks/outcomes_table.h"
+#include "core/findings/comparison/outcomes.h"
 #include "core/training/engine/run_queue.h"
 #include "widgets/panel/latest_worker.h"
 
@@ -18,6 +19,37 @@ class QPushButton;
 
 namespace moescope {
 
+class OutcomesModel;
+
+// The table of outcomes: run A, then its candidates by loss gap. A click on a column's title sorts by the column; so
+// does the key S with the cursor in the column. Enter or a double click opens the group's recording.
+class OutcomesTable : public QTableView {
+  Q_OBJECT
+
+ public:
+  explicit OutcomesTable(QWidget* parent = nullptr);
+  // Shows outcomes in the order of outcomes(). `training`: number of the group that trains; 0: none.
+  void showOutcomes(std::vector<Outcome> outcomes, int training);
+  const std::vector<Outcome>& outcomes() const { return outcomes_; }
+  int heightFor(int rows) const;  // height at which `rows` rows are visible without scrolling
+  QString notMeasured() const;    // which columns are hidden because they are empty, and which settings fill them
+
+ signals:
+  void opened(const moescope::Outcome& outcome);  // a row was opened by Enter or a double click
+  void chosen(const moescope::Outcome& outcome);  // a row was clicked
+
+ protected:
+  bool event(QEvent* event) override;
+
+ private:
+  void sortByCurrentColumn();
+  const Outcome& outcomeAt(const QModelIndex& index) const;
+  bool isMeasured(int column) const;
+
+  std::vector<Outcome> outcomes_;
+  OutcomesModel* model_;
+};
+
 class OutcomesView : public QWidget {
   Q_OBJECT
 
@@ -26,7 +58,8 @@ class OutcomesView : public QWidget {
 
   // Trains the groups that have not finished, and asks to be shown. No other queue may be training.
   void start(std::unique_ptr<RunQueue> queue);
-  QString recording() const;  // path after which path_of_group() names the recordings; empty: no recordings
+  // path after which path_of_group() names the recordings; empty: no recordings
+  QString recording() const { return queue_ ? QString::fromStdString(queue_->recording()) : QString(); }
   const std::vector<Outcome>& outcomes() const { return table_->outcomes(); }
   bool training() const { return queue_ && queue_->status().running; }
   void cancel();

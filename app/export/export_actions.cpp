@@ -12,15 +12,15 @@
 #include <QTemporaryDir>
 #include <stdexcept>
 
-#include "app/actions/setup_links.h"
+#include "app/actions/file_actions.h"
 #include "app/session/progress_job.h"
 #include "app/session/run_session.h"
 #include "app/workspaces/cluster_workspace.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/picture.h"
-#include "app/workspaces/router_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "app/workspaces/workspaces.h"
 #include "core/config/config_difference.h"
 #include "core/files/whole_file.h"
 #include "core/findings/comparison/training_recipe.h"

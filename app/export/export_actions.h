@@ -9,12 +9,8 @@
 #include "app/actions/actions.h"
 #include "app/export/report.h"
 
-class QMenu;
-
 namespace moescope {
 
-class ComparedRuns;
-class Panel;
 class ProgressJob;
 struct ReplayRun;
 

@@ -15,7 +15,7 @@
 
 #include "app/lessons/lesson_guide.h"
 #include "app/lessons/lesson_pane.h"
-#include "app/look/card_frame.h"
+#include "app/look/dialog_parts.h"
 #include "app/session/progress_job.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"

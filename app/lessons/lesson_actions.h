@@ -7,8 +7,6 @@
 
 #include "app/actions/actions.h"
 
-class QDockWidget;
-class QMainWindow;
 class QMenuBar;
 
 namespace moescope {

@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/panel_dock.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "app/workspaces/workspaces.h"
 #include "widgets/look/tokens.h"
 #include "widgets/overview/loss_panel.h"
-#include "widgets/panel/view_switch.h"
+#include "widgets/panel/controls.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/expert_panel.h"

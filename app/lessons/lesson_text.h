@@ -3,11 +3,34 @@
 
 #include <QBoxLayout>
 #include <QLabel>
+#include <QWidget>
 
-#include "app/look/card_frame.h"
+#include "app/look/dialog_parts.h"
 #include "app/look/theme.h"
+#include "widgets/look/type_scale.h"
+
+class QPainter;
 
 namespace moescope {
+
+// Marks of the lesson page for done, running and waiting tasks. They differ in shape as well as in color.
+enum class LessonMark { waiting, running, done, fault };
+
+void paintLessonMark(QPainter& painter, const QRectF& place, LessonMark mark, const QPalette& palette);
+
+// The progress of a lesson: a segment for each of its steps.
+class LessonSegments : public QWidget {
+ public:
+  explicit LessonSegments(QWidget* parent = nullptr);
+  void show(int step, int steps);  // `step` from 0
+  QSize sizeHint() const override { return {withType(kSpace24, fontMetrics()), withType(kSpace4, fontMetrics())}; }
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+
+ private:
+  int step_ = 0, steps_ = 1;
+};
 
 QLabel* addLessonText(QBoxLayout* column);  // adds a label for Markdown, with wrapped lines
 // Adds room between paragraphs of Markdown, which QLabel omits, and keeps a number and its unit on one line.

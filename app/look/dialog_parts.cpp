@@ -1,10 +1,13 @@
 #include "app/look/dialog_parts.h"
 
+#include <QAbstractButton>
 #include <QApplication>
 #include <QDialog>
 #include <QDialogButtonBox>
 #include <QGridLayout>
+#include <QKeyEvent>
 #include <QLabel>
+#include <QPainter>
 #include <QPushButton>
 #include <QVBoxLayout>
 
@@ -15,6 +18,47 @@
 #include "widgets/look/type_scale.h"
 
 namespace moescope {
+
+void CardFrame::setAccented(bool accented) {
+  accented_ = accented;
+  update();
+}
+
+void CardFrame::paintEvent(QPaintEvent*) {
+  QPainter painter(this);
+  const Colors& c = colors(palette());
+  drawRounded(painter, rect(), kRadiusPanel, QColor(c.surface), QColor(accented_ ? c.accent : c.hairline));
+}
+
+namespace {
+
+class KeyKeeper : public QObject {
+ public:
+  using QObject::QObject;
+
+ protected:
+  bool eventFilter(QObject* watched, QEvent* event) override {
+    if (event->type() != QEvent::ShortcutOverride && event->type() != QEvent::KeyPress) return false;
+    auto* key = static_cast<QKeyEvent*>(event);
+    if (key->modifiers() & ~Qt::KeypadModifier) return false;
+    const bool enter = key->key() == Qt::Key_Return || key->key() == Qt::Key_Enter;
+    if (event->type() == QEvent::KeyPress) {
+      auto* button = qobject_cast<QAbstractButton*>(watched);
+      if (!enter || !button) return false;
+      button->click();
+      return true;
+    }
+    if (enter || key->key() == Qt::Key_Space || (key->key() >= Qt::Key_Left && key->key() <= Qt::Key_Down))
+      event->accept();
+    return false;
+  }
+};
+
+}  // namespace
+
+void keepKeys(QWidget* button) {
+  button->installEventFilter(new KeyKeeper(button));
+}
 
 QVBoxLayout* dialogColumn(QDialog* dialog, const QString& heading, const QString& note) {
   dialog->setBackgroundRole(QPalette::Base);

@@ -18,7 +18,6 @@
 
 #include "app/look/dialog_parts.h"
 #include "app/setup/field_editor.h"
-#include "app/setup/twin_menu.h"
 #include "core/config/config_check.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"

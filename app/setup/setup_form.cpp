@@ -18,7 +18,6 @@
 #include "app/look/theme.h"
 #include "app/setup/compare_dialog.h"
 #include "app/setup/field_editor.h"
-#include "app/setup/twin_menu.h"
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
 #include "core/training/run_cost.h"

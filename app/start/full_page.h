@@ -2,11 +2,13 @@
 #pragma once
 
 #include <QBoxLayout>
+#include <QElapsedTimer>
 #include <QLabel>
 #include <QPushButton>
 #include <QScrollArea>
 #include <QToolButton>
 
+#include "app/start/lesson_list.h"
 #include "widgets/look/tokens.h"
 
 namespace moescope {
@@ -40,6 +42,30 @@ class FullPage : public QScrollArea {
   QToolButton* back_;
   QHBoxLayout* head_;
   QVBoxLayout* column_;
+};
+
+// The page of all lessons. Typing the number of a lesson gives its row the focus.
+class LessonsPage : public FullPage {
+  Q_OBJECT
+
+ public:
+  explicit LessonsPage(QWidget* parent);
+  void showProgress(const LessonProgress& progress);
+  LessonList* list() const { return list_; }
+
+ signals:
+  void chosen(QString lesson);
+  void startPageRequested();
+  void planRequested();
+
+ protected:
+  void keyPressEvent(QKeyEvent* event) override;
+
+ private:
+  LessonList* list_;
+  QPushButton* next_;
+  QString next_lesson_, typed_;
+  QElapsedTimer since_typed_;
 };
 
 }  // namespace moescope

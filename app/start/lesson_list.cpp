@@ -7,9 +7,8 @@
 #include <QPushButton>
 #include <algorithm>
 
-#include "app/lessons/lesson_marks.h"
 #include "app/lessons/lesson_text.h"
-#include "app/look/keep_keys.h"
+#include "app/look/dialog_parts.h"
 #include "core/files/text/words.h"
 #include "core/lessons/assignment.h"
 #include "widgets/look/layouts.h"

@@ -4,7 +4,7 @@
 #include <QWidget>
 
 #include "app/actions/run_costs.h"
-#include "app/look/card_frame.h"
+#include "app/look/dialog_parts.h"
 #include "app/look/icons.h"
 #include "app/setup/preset_list.h"
 #include "app/setup/setup_form.h"
@@ -121,10 +121,6 @@ void StartPage::addFiles() {
       &StartPage::recordingRequested);
   add("Checkpoint", "Folder of a model of Hugging Face's transformers; your texts are run through the model",
       "Open a checkpoint...", "start_checkpoint", &StartPage::checkpointRequested);
-}
-
-void StartPage::setRecentFiles(QMenu* menu) {
-  recent_->setMenu(menu);
 }
 
 void StartPage::setCosts(const RunCosts* costs) {

@@ -19,7 +19,7 @@ class StartPage : public FullPage {
  public:
   explicit StartPage(QWidget* parent = nullptr);
 
-  void setRecentFiles(QMenu* menu);
+  void setRecentFiles(QMenu* menu) { recent_->setMenu(menu); }
   void setCosts(const RunCosts* costs);  // the page shows the costs of presets
   void showProgress(const LessonProgress& progress);
   void setBack(const QString& text) override;

@@ -12,10 +12,9 @@
 #include <utility>
 
 #include "app/help/manual.h"
-#include "app/help/manual_window.h"
 #include "app/look/shortcut_sheet.h"
 #include "app/look/theme.h"
-#include "app/start/lessons_page.h"
+#include "app/start/full_page.h"
 #include "app/window/projector_view.h"
 #include "app/workspaces/window_layout.h"
 #include "app/workspaces/workspace_tabs.h"

@@ -6,8 +6,6 @@
 
 namespace moescope {
 
-class ComparedRuns;
-class FindingsWatch;
 class GradientErrorPanel;
 class JudgedRuns;
 class LossPanel;

@@ -31,10 +31,6 @@ PanelDock::PanelDock(const QString& title, QWidget* content, QWidget* parent) : 
   setWidget(content);
 }
 
-void PanelDock::dragBy(QWidget* header) {
-  header->installEventFilter(this);
-}
-
 void PanelDock::setAccented(bool accented) {
   accented_ = accented;
   update();

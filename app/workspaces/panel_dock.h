@@ -15,7 +15,7 @@ class PanelDock : public QDockWidget {
 
  public:
   PanelDock(const QString& title, QWidget* content, QWidget* parent);
-  void dragBy(QWidget* header);
+  void dragBy(QWidget* header) { header->installEventFilter(this); }
   void setAccented(bool accented);  // draws the border in the accent color while a lesson points to this panel
   bool accented() const { return accented_; }
   void setCover(const QString& text);  // shows this text instead of the content; empty: the content

@@ -381,10 +381,6 @@ QByteArray SvgDevice::element(const QByteArray& prefix) const {
   return text.replace(kIdMark, prefix);
 }
 
-QByteArray SvgDevice::document() const {
-  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n" + element();
-}
-
 int SvgDevice::metric(PaintDeviceMetric metric) const {
   const QScreen* screen = QGuiApplication::primaryScreen();
   const int dpi = screen ? to_int(std::lround(screen->logicalDotsPerInch())) : 96;

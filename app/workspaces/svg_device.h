@@ -19,7 +19,8 @@ class SvgDevice : public QPaintDevice {
   SvgDevice(QSize size, const QString& title, const QString& description);
   ~SvgDevice() override;
 
-  QByteArray document() const;  // call after the painter has ended
+  // call after the painter has ended
+  QByteArray document() const { return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n" + element(); }
   // Returns the <svg> element alone, for an HTML page. `prefix` keeps its ids apart from the ids of other pictures.
   QByteArray element(const QByteArray& prefix = {}) const;
 

@@ -6,13 +6,13 @@
 #include <QDockWidget>
 #include <QList>
 #include <QMainWindow>
+#include <QSizeF>
 #include <QTimer>
 #include <QVBoxLayout>
 #include <QVariantMap>
 #include <functional>
 #include <optional>
 
-#include "app/workspaces/dock_shares.h"
 #include "widgets/overview/findings_panel.h"
 #include "widgets/panel/panel.h"
 #include "widgets/selection/selection.h"
@@ -21,9 +21,25 @@ class QToolBar;
 
 namespace moescope {
 
-class FittedLabel;
 class HealthBanner;
 class Messages;
+
+// The shares of the window's width and height that the user gave each dock. They are applied again whenever the window
+// changes its size, since Qt would shrink all docks alike and never restore them.
+class DockShares {
+ public:
+  // Stores the shares of the visible docks; hidden docks keep their shares.
+  void learn(const QMainWindow& window, const QList<QDockWidget*>& docks);
+  void apply(QMainWindow* window, const QList<QDockWidget*>& docks) const;
+  void forget() { shares_.clear(); }
+  bool empty() const { return shares_.isEmpty(); }
+
+  const QVariantMap& remembered() const { return shares_; }
+  void restore(const QVariantMap& shares);
+
+ private:
+  QVariantMap shares_;  // QSizeF by object name: shares of width and height, 0 to 1
+};
 
 class Workspace : public QMainWindow {
   Q_OBJECT
@@ -56,7 +72,7 @@ class Workspace : public QMainWindow {
   virtual bool hasAnswer() const { return !all_empty_; }  // false if no panel has data for the open log or checkpoint
   void openFinding(const QString& id);                    // opens the finding in the panel of findings, if there is one
   // Hides the verdict and other widgets above the panels while a lesson asks for a prediction.
-  void setVerdictHidden(bool hidden);
+  void setVerdictHidden(bool hidden) { verdict_->setVisible(!hidden); }
   bool verdictShown() const { return !verdict_->isHidden(); }
   void bringIntoView(QDockWidget* dock);  // shows the dock in front of its tabs and scrolls to it
 

@@ -5,13 +5,10 @@
 #include <QTabBar>
 
 #include "app/look/messages.h"
-#include "app/workspaces/all_to_all_workspace.h"
 #include "app/workspaces/cluster_workspace.h"
 #include "app/workspaces/compare_workspace.h"
-#include "app/workspaces/microscaling_workspace.h"
 #include "app/workspaces/overview.h"
-#include "app/workspaces/router_workspace.h"
-#include "app/workspaces/text_workspace.h"
+#include "app/workspaces/workspaces.h"
 #include "widgets/all_to_all/expert_placement_panel.h"
 #include "widgets/cluster/time_of_a_step_panel.h"
 #include "widgets/look/type_scale.h"
@@ -90,10 +87,6 @@ WorkspaceTabs::WorkspaceTabs(Selection* selection, FindingsWatch* findings, Comp
 
 QList<Workspace*> WorkspaceTabs::all() const {
   return {overview_, router_, all_to_all_, microscaling_, compare_, cluster_, text_};
-}
-
-Workspace* WorkspaceTabs::current() const {
-  return all()[tabs_->currentIndex()];
 }
 
 void WorkspaceTabs::bringUp(Workspace* workspace) {

@@ -11,7 +11,6 @@ namespace moescope {
 
 class AllToAllWorkspace;
 class ClusterWorkspace;
-class ComparedRuns;
 class CompareWorkspace;
 class Messages;
 class MicroscalingWorkspace;
@@ -29,7 +28,7 @@ class WorkspaceTabs : public QStackedWidget {
 
   QTabBar* tabs() const { return tabs_; }  // for the window bar, which shows them
   QList<Workspace*> all() const;           // in the order of the tabs
-  Workspace* current() const;
+  Workspace* current() const { return all()[tabs_->currentIndex()]; }
   Workspace* named(const QString& name) const;         // ignores case; nullptr if there is none
   TimelineBar* timeline() const { return timeline_; }  // the timeline below all workspaces
 

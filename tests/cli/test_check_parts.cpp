@@ -5,8 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "app/cli/check/finding_command.h"
-#include "app/cli/check/gate_check.h"
+#include "app/cli/check/check_parts.h"
 #include "tests/support/problem_of.h"
 #include "tests/support/says.h"
 #include "tests/support/test_folder.h"

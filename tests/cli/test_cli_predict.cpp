@@ -184,7 +184,7 @@ TEST(CliPredict, WrongInputIsTwoAndSaysWhatIsAllowed) {
   for (const auto& [arguments, expected_text] : {std::pair{"predict --hardware h100 --recipe mxfp8", "H100"},
                                                  {"predict --routing even", "zipf:EXPONENT"},
                                                  {"predict --ep 48", "EP 48"},
-                                                 {"volumes --placement best", "contiguous, random, balanced"},
+                                                 {"volumes --placement best", "{contiguous,random,balanced}"},
                                                  {"volumes --topk /nowhere.safetensors", "/nowhere.safetensors"},
                                                  {"volumes --slots 3", "needs --placement balanced"},
                                                  {"volumes --matrices", "needs --json"},

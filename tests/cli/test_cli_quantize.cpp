@@ -215,10 +215,10 @@ TEST_F(CliQuantize, SaysWhatIsWrong) {
     EXPECT_NE(result.out.find(part), std::string::npos) << arguments << '\n' << result.out;
   };
   expect("--format mxfp5", "--format is 'mxfp5'; allowed: mxfp8_e4m3");
-  expect("--scale up", "--scale is 'up'; allowed: floor, rceil, even, ceil");
+  expect("--scale up", "--scale: up not in {floor,rceil,even,ceil}");
   expect("--format nvfp4 --scale floor", "needs an MX element format; nvfp4 defines its own scales");
-  expect("--axis diagonal", "--axis is 'diagonal'; allowed: row, column, both");
-  expect("--operand y", "--operand is 'y'; allowed: x, W, dY");
+  expect("--axis diagonal", "--axis: diagonal not in {row,column,both}");
+  expect("--operand y", "--operand: y not in {x,W,dY}");
   expect("--tensor ids", "dtype I32 is not a floating-point type");
   expect("--format nvfp4 --out /tmp/never.safetensors", "--out: codes and scales can be stored of");
   expect("--axis column --out /tmp/never.safetensors", "--out stores blocks along rows");

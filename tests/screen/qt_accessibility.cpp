@@ -23,8 +23,8 @@
 #include "tests/support/open_window.h"
 #include "tests/support/screen_test.h"
 #include "tests/support/synthetic_run.h"
-#include "widgets/plots/accessible_plot.h"
 #include "widgets/plots/matrix_plot.h"
+#include "widgets/plots/plot_frame.h"
 
 using namespace moescope;
 

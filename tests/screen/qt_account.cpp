@@ -17,9 +17,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "app/actions/account_actions.h"
 #include "app/actions/account_window.h"
 #include "app/actions/file_actions.h"
+#include "app/actions/source_status.h"
 #include "app/session/run_session.h"
 #include "core/logs/tag_map.h"
 #include "tests/support/open_window.h"

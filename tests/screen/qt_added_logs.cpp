@@ -13,7 +13,7 @@
 #include "app/actions/file_actions.h"
 #include "app/bars/run_chips.h"
 #include "app/bars/status_line.h"
-#include "app/session/open_dialog.h"
+#include "app/setup/open_dialogs.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "tests/support/open_window.h"

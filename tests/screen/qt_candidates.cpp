@@ -12,8 +12,7 @@
 
 #include "app/actions/file_actions.h"
 #include "app/actions/queue_actions.h"
-#include "app/bars/notice_bar.h"
-#include "app/docks/outcomes_table.h"
+#include "app/bars/status_line.h"
 #include "app/docks/outcomes_view.h"
 #include "app/setup/compare_dialog.h"
 #include "app/workspaces/compare_workspace.h"

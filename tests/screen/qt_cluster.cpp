@@ -16,7 +16,6 @@
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/all_to_all/expert_placement_panel.h"
 #include "widgets/all_to_all/rank_matrix.h"
-#include "widgets/all_to_all/saving_view.h"
 #include "widgets/cluster/deepep_gain_panel.h"
 #include "widgets/cluster/this_imbalance_panel.h"
 #include "widgets/cluster/time_of_a_step_panel.h"

@@ -14,7 +14,6 @@
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/all_to_all/rank_matrix.h"
 #include "widgets/panel/explain_card.h"
-#include "widgets/panel/taught_in.h"
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/plots/value_tile.h"
 #include "widgets/router/balance_panel.h"

@@ -11,13 +11,13 @@
 #include <limits>
 
 #include "app/actions/file_actions.h"
-#include "app/bars/live_popover.h"
+#include "app/bars/popovers.h"
 #include "app/bars/status_line.h"
 #include "app/setup/field_editor.h"
 #include "app/setup/setup_form.h"
 #include "app/window/main_window.h"
-#include "app/workspaces/router_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "app/workspaces/workspaces.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "tests/support/controls.h"
 #include "tests/support/made_up_run.h"

@@ -13,7 +13,6 @@
 #include "tests/support/small_run.h"
 #include "tests/support/test_look.h"
 #include "widgets/compare/gradient_error_panel.h"
-#include "widgets/compare/router_rounding_view.h"
 #include "widgets/compare/routing_flips_panel.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/plots/axis.h"

@@ -14,13 +14,13 @@
 #include <cmath>
 
 #include "app/actions/file_actions.h"
-#include "app/bars/live_popover.h"
+#include "app/bars/popovers.h"
 #include "app/setup/field_editor.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/overview.h"
-#include "app/workspaces/router_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "app/workspaces/workspaces.h"
 #include "core/frame/frame.h"
 #include "core/frame/router_stats.h"
 #include "core/logs/lines/import_jsonl.h"

@@ -15,7 +15,6 @@
 #include "widgets/look/tokens.h"
 #include "widgets/microscaling/block/block_bars.h"
 #include "widgets/microscaling/block/block_cards.h"
-#include "widgets/microscaling/block/block_presets.h"
 #include "widgets/microscaling/block/block_table.h"
 #include "widgets/microscaling/block_microscope_panel.h"
 #include "widgets/microscaling/block_scale_map_panel.h"

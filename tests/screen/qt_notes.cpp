@@ -10,7 +10,7 @@
 
 #include "app/actions/file_actions.h"
 #include "app/actions/run_control.h"
-#include "app/docks/notes_dock.h"
+#include "app/docks/side_docks.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/workspace.h"
 #include "app/workspaces/workspace_tabs.h"

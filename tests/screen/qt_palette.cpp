@@ -22,7 +22,6 @@
 #include "app/actions/file_actions.h"
 #include "app/actions/run_control.h"
 #include "app/help/manual.h"
-#include "app/help/manual_window.h"
 #include "app/look/shortcut_sheet.h"
 #include "app/session/crash_watch.h"
 #include "app/session/settings.h"

@@ -13,7 +13,6 @@
 #include "tests/support/synthetic_run.h"
 #include "tests/support/test_look.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
-#include "widgets/all_to_all/saving_view.h"
 #include "widgets/microscaling/block_scales_panel.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/overview/loss_panel.h"

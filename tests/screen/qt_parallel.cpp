@@ -16,9 +16,9 @@
 #include "app/actions/run_control.h"
 #include "app/export/export_actions.h"
 #include "app/window/main_window.h"
-#include "app/workspaces/all_to_all_workspace.h"
 #include "app/workspaces/cluster_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
+#include "app/workspaces/workspaces.h"
 #include "core/cluster/ranks/volumes.h"
 #include "core/config/config_toml.h"
 #include "core/recording/recording.h"
@@ -28,7 +28,6 @@
 #include "tests/support/synthetic_run.h"
 #include "widgets/all_to_all/all_to_all_panel.h"
 #include "widgets/all_to_all/expert_placement_panel.h"
-#include "widgets/all_to_all/wire_text.h"
 #include "widgets/cluster/layer_lanes.h"
 #include "widgets/cluster/time_of_a_step_panel.h"
 

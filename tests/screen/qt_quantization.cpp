@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "app/workspaces/microscaling_workspace.h"
+#include "app/workspaces/workspaces.h"
 #include "tests/support/controls.h"
 #include "tests/support/drawn_texts.h"
 #include "tests/support/screen_test.h"
@@ -13,7 +13,6 @@
 #include "tests/support/test_look.h"
 #include "widgets/microscaling/block_scales_panel.h"
 #include "widgets/microscaling/operand_costs_panel.h"
-#include "widgets/microscaling/precision_twins_table.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/panel/tensor_text.h"

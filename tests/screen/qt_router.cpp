@@ -14,12 +14,10 @@
 #include "widgets/look/tokens.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/panel/format_text.h"
-#include "widgets/panel/token_contexts.h"
 #include "widgets/router/balance_panel.h"
 #include "widgets/router/expert_bias_over_time_panel.h"
 #include "widgets/router/expert_load_panel.h"
 #include "widgets/router/expert_panel.h"
-#include "widgets/router/fair_share_plot.h"
 #include "widgets/router/router_confidence_and_losses_panel.h"
 
 using namespace moescope;

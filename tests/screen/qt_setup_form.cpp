@@ -10,11 +10,9 @@
 #include <QTest>
 #include <QToolButton>
 
+#include "app/actions/run_costs.h"
 #include "app/setup/compare_dialog.h"
 #include "app/setup/field_editor.h"
-#include "app/setup/number_edit.h"
-#include "app/setup/operands_dialog.h"
-#include "app/setup/run_speeds.h"
 #include "app/setup/setup_form.h"
 #include "core/config/config_field.h"
 #include "core/config/config_toml.h"

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <span>
 
-#include "app/workspaces/microscaling_workspace.h"
+#include "app/workspaces/workspaces.h"
 #include "core/files/tensors/open_tensors.h"
 #include "core/files/tensors/safetensors.h"
 #include "tests/support/controls.h"

@@ -10,8 +10,8 @@
 #include <QToolButton>
 
 #include "app/setup/compare_dialog.h"
+#include "app/setup/field_editor.h"
 #include "app/setup/setup_form.h"
-#include "app/setup/twin_menu.h"
 #include "core/config/config_difference.h"
 #include "core/findings/comparison/comparison.h"
 #include "tests/support/compare_window.h"

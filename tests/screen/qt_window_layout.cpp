@@ -15,7 +15,6 @@
 #include "app/look/theme.h"
 #include "app/setup/setup_drawer.h"
 #include "app/window/projector_view.h"
-#include "app/workspaces/dock_shares.h"
 #include "app/workspaces/overview.h"
 #include "app/workspaces/workspace.h"
 #include "app/workspaces/workspace_tabs.h"

@@ -11,7 +11,7 @@
 #include <QTest>
 
 #include "app/actions/run_control.h"
-#include "app/bars/live_popover.h"
+#include "app/bars/popovers.h"
 #include "app/session/run_session.h"
 #include "app/setup/field_editor.h"
 #include "app/window/main_window.h"

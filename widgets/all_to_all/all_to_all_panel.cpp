@@ -1,18 +1,162 @@
 #include "widgets/all_to_all/all_to_all_panel.h"
 
+#include <QLabel>
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <optional>
+#include <stdexcept>
 #include <utility>
 
 #include "widgets/all_to_all/rank_matrix.h"
-#include "widgets/all_to_all/saving_view.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/panel/layer_combo.h"
+#include "widgets/panel/controls.h"
+#include "widgets/plots/axis.h"
 
 namespace moescope {
+namespace {
+
+// Returns the bytes that follow from the routing of all layers; nullopt if the step lacks volumes or the payload is not
+// known.
+std::optional<std::uint64_t> countedBytes(const TelemetryFrame& frame, const History& history) {
+  const auto payload = history.settings_at(frame.step)->text(&PrecisionConfig::payload).value_or("fp32");
+  const auto cells = frame.wire.ranks * static_cast<std::size_t>(frame.wire.ranks);
+  std::uint64_t sum = 0;
+  try {
+    const RowBytes row = wire_row_bytes(payload, history.info().dim);
+    for (const RouterFrame& router : frame.routers) {
+      const VolumeFrame& volume = router.volume;
+      const bool is_whole =
+          volume.ranks == frame.wire.ranks && volume.copies_RR.size() == cells && volume.distinct_RR.size() == cells;
+      if (!is_whole) return std::nullopt;
+      const auto bytes_RR = wire_bytes(volume, frame.wire.over_nodes, row);
+      sum = std::accumulate(bytes_RR.begin(), bytes_RR.end(), sum);
+    }
+  } catch (const std::runtime_error&) {
+    return std::nullopt;
+  }
+  return frame.routers.empty() ? std::nullopt : std::optional(sum);
+}
+
+}  // namespace
+
+QStringList wireForms(const TelemetryFrame& frame, const History& history) {
+  const WireFrame& wire = frame.wire;
+  const std::size_t ranks = std::max(0, wire.ranks);
+  if (ranks < 2 || wire.sent_RR.size() != ranks * ranks || wire.all_to_all_ms_R.size() != ranks) return {};
+  std::uint64_t sent_bytes = 0;
+  for (std::size_t i = 0; i < wire.sent_RR.size(); ++i)
+    if (i / ranks != i % ranks) sent_bytes += wire.sent_RR[i];
+  const QString sent = QString("MPI sent %1 in this step").arg(formatBytes(sent_bytes));
+  const auto counted = countedBytes(frame, history);
+  QString count("not counted");
+  if (counted)
+    count = *counted == sent_bytes ? QString("as counted") : QString("counted: %1").arg(formatBytes(*counted));
+  const double slowest_ms = *std::ranges::max_element(wire.all_to_all_ms_R);
+  const QString with_count = sent + QStringLiteral(", ") + count;
+  return {with_count + QString("; the slowest rank took %1 ms (measured)").arg(formatValue(slowest_ms, 3)), with_count,
+          sent};
+}
+
+namespace {
+
+BandBars::Row bar(const QString& name, double value, const QString& figure, int color) {
+  return {name, {{value, color}}, std::nan(""), std::nan(""), figure};
+}
+
+BandBars::Row heading(const QString& name) {
+  return {name, {}, std::nan(""), std::nan(""), {}, true};
+}
+
+QString savedText(double saved) {
+  return std::isnan(saved) ? QString() : QString("saved %1").arg(formatPercent(saved));
+}
+
+}  // namespace
+
+SavingView::SavingView(QWidget* parent) : QWidget(parent) {
+  auto* column = plainColumn(this, kSpace4);
+  auto* title = new QLabel("What de-duplication saves", this);
+  followFont(title, [title] { title->setFont(typeFont(Type::body, true)); });
+  column->addWidget(title);
+  links_ = new BandBars(this);
+  links_->setAccessibleName("Bytes by link");
+  links_->setFormatter([](double bytes) { return formatBytes(bytes); });
+  links_->describe = [this](int row) {
+    const std::vector<BandBars::Row>& rows = links_->rows();
+    int link = row;
+    while (link > 0 && !rows[link].heading) --link;
+    return QStringList{rows[link].name, rows[row].name,
+                       QString(rows[row].figure).replace(QLatin1Char('\t'), QLatin1Char(' '))};
+  };
+  column->addWidget(links_, 1);
+  auto* definition = new FittedLabel(this);
+  definition->setTexts(
+      {"saved = 1 \u2212 network bytes of DeepEP \u00f7 standard; same routing, dispatch only; bytes over NVLink are "
+       "not counted",
+       "saved = 1 \u2212 network bytes of DeepEP \u00f7 standard, same routing",
+       "saved = 1 \u2212 network of DeepEP \u00f7 standard"});
+  wire_ = new FittedLabel(this);
+  for (FittedLabel* note : {definition, wire_}) {
+    note->setRole(QPalette::PlaceholderText);
+    followFont(note, [note] { note->setFont(typeFont(Type::caption)); });
+    column->addWidget(note);
+  }
+}
+
+void SavingView::setVolume(const VolumeFrame& volume, const TelemetryFrame& frame, const History& history,
+                           Payload payload) {
+  row_bytes_ = bytes_per_token(payload, history.info().dim);
+  saving_ = {history.info().top_k, total(copies_by_link(volume, AllToAll::standard)),
+             total(copies_by_link(volume, AllToAll::deep_ep)), saved_by_deepep(volume)};
+  QStringList forms = wireForms(frame, history);
+  if (forms.isEmpty() && history.settings_at(frame.step)->holds(&RouterConfig::force_balance))
+    forms = {
+        "Forced balance gives a token neighbouring experts, most of them on one rank: DeepEP then sends one copy of "
+        "it. A router spreads its experts, and DeepEP saves less",
+        "Forced balance gives a token experts of one rank; with a router DeepEP saves less"};
+  wire_->setTexts(forms);
+  wire_->setVisible(!forms.isEmpty());
+  setNotice({});
+  fillLinks();
+}
+
+void SavingView::fillLinks() {
+  const auto bytes = [this](std::uint64_t copies) { return copies * row_bytes_; };
+  const double network = bytes(saving_.standard.network_out), deep_ep_network = bytes(saving_.deep_ep.network_out);
+  const double nvlink = bytes(saving_.standard.nvlink_out), deep_ep_nvlink = bytes(saving_.deep_ep.nvlink_out);
+  std::vector<BandBars::Row> rows;
+  if (network > 0) {
+    rows.push_back(heading("Network, between nodes"));
+    rows.push_back(bar("standard", network, formatBytes(network) + QLatin1Char('\t'), BandBars::kStrong));
+    rows.push_back(bar("DeepEP", deep_ep_network,
+                       formatBytes(deep_ep_network) + QLatin1Char('\t') + savedText(saving_.saved), BandBars::kStrong));
+  } else {
+    rows.push_back(heading("No network: one node"));
+  }
+  const QString factor =
+      nvlink > 0 ? QString("%1 \u00d7 the bytes").arg(deep_ep_nvlink / nvlink, 0, 'f', 2) : QString();
+  rows.push_back(heading("NVLink, inside a node"));
+  rows.push_back(bar("standard", nvlink, formatBytes(nvlink) + QLatin1Char('\t'), BandBars::kPlain));
+  rows.push_back(
+      bar("DeepEP", deep_ep_nvlink, formatBytes(deep_ep_nvlink) + QLatin1Char('\t') + factor, BandBars::kPlain));
+  links_->setRows(std::move(rows));
+  links_->markDirty();
+}
+
+ValueTable SavingView::table() const {
+  ValueTable table({"experts per token", "network, standard [bytes]", "network, DeepEP [bytes]",
+                    "NVLink, standard [bytes]", "NVLink, DeepEP [bytes]", "saved by DeepEP [share]"});
+  const auto bytes = [this](std::uint64_t copies) { return copies * row_bytes_; };
+  if (row_bytes_ > 0)
+    table.add(saving_.top_k, bytes(saving_.standard.network_out), bytes(saving_.deep_ep.network_out),
+              bytes(saving_.standard.nvlink_out), bytes(saving_.deep_ep.nvlink_out), saving_.saved);
+  return table;
+}
+
 namespace {
 
 constexpr int kBothHalves = 860;  // least width of a panel with both halves, pixels at the usual font size
@@ -89,10 +233,6 @@ void AllToAllPanel::showHalves() {
   const int view = view_->currentIndex();
   matrix_->setVisible(view != kSaving || !hasVolume());  // one of the halves says why there are no values
   saving_->setVisible(hasVolume() && (view == kSaving || (view == kBoth && is_wide)));
-}
-
-bool AllToAllPanel::hasVolume() const {
-  return volume(selection_->frame().get()) != nullptr;
 }
 
 const VolumeFrame* AllToAllPanel::volume(const TelemetryFrame* frame) const {

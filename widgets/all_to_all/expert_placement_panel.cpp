@@ -15,7 +15,7 @@
 #include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
-#include "widgets/panel/flat_combo.h"
+#include "widgets/panel/controls.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/selection/compared_runs.h"
 

@@ -13,7 +13,6 @@
 #include "widgets/look/fitted_text.h"
 #include "widgets/panel/layer_combo.h"
 #include "widgets/panel/panel.h"
-#include "widgets/panel/view_switch.h"
 #include "widgets/plots/plot_frame.h"
 
 namespace moescope {

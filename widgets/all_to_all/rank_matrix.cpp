@@ -64,18 +64,10 @@ int RankMatrix::marked() const {
   return rank >= 0 && received_[rank] >= kEvenRanks ? rank : -1;
 }
 
-int RankMatrix::nodes() const {
-  return ranks_per_node_ > 0 ? (rows() + ranks_per_node_ - 1) / ranks_per_node_ : 0;
-}
-
 int RankMatrix::leftMargin() const {
   const int ranks = fontMetrics().horizontalAdvance(QString::number(std::max(0, rows() - 1)));
   const int node = nodes() > 1 ? fontMetrics().horizontalAdvance("node 00") + kSpace8 : 0;
   return std::max(node + ranks, fontMetrics().horizontalAdvance("\u00d7 the mean")) + kSpace8;
-}
-
-int RankMatrix::bottomMargin() const {
-  return (nodes() > 1 && !isLow() ? 2 : 1) * fontMetrics().height() + kSpace4;
 }
 
 int RankMatrix::figuresWidth() const {
@@ -216,10 +208,6 @@ void RankMatrix::paintNodes(QPainter& painter) const {
     if (!isLow())
       painter.drawText(QRectF(ranks.left(), cells.bottom() + line, ranks.width(), line), Qt::AlignCenter, below);
   }
-}
-
-int RankMatrix::fromTop() const {
-  return parts().bars.isEmpty() ? cellsRect().top() : cellsRect().top() - kSpace4;
 }
 
 // Paints as many numbers of ranks as fit; that of the fullest rank is bold.

@@ -45,9 +45,9 @@ class RankMatrix : public MatrixPlot {
     QRect matrix, bars, figures;  // empty if there is no room
   };
   Parts parts() const;
-  int nodes() const;
+  int nodes() const { return ranks_per_node_ > 0 ? (rows() + ranks_per_node_ - 1) / ranks_per_node_ : 0; }
   int leftMargin() const;
-  int bottomMargin() const;
+  int bottomMargin() const { return (nodes() > 1 && !isLow() ? 2 : 1) * fontMetrics().height() + kSpace4; }
   int figuresWidth() const;
   int figureHeight() const;
   bool isLow() const;
@@ -55,7 +55,8 @@ class RankMatrix : public MatrixPlot {
   double barScale() const;  // pixels for the mean
   QString cellText(int row, int column) const;
   void paintNodes(QPainter& painter) const;
-  int fromTop() const;  // y of the word "from"
+  // y of the word "from"
+  int fromTop() const { return parts().bars.isEmpty() ? cellsRect().top() : cellsRect().top() - kSpace4; }
   void paintRanks(QPainter& painter) const;
   void paintBars(QPainter& painter) const;
   void paintFigures(QPainter& painter) const;

@@ -37,10 +37,6 @@ QMargins LaneChart::margins() const {
           keyBeside({}, labelsOf(keyed(), &Activity::name), kLaneSwatch).height + kSpace8, 14, axisLabelHeight()};
 }
 
-double LaneChart::laneHeight() const {
-  return plotRect().height() / std::max(1.0, static_cast<double>(names_.size()));
-}
-
 void LaneChart::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
   const QFontMetrics metrics(painter.font());

@@ -39,7 +39,7 @@ class LaneChart : public PlotFrame {
 
  private:
   Axis axis() const { return axisAcross(0, end_); }
-  double laneHeight() const;
+  double laneHeight() const { return plotRect().height() / std::max(1.0, static_cast<double>(names_.size())); }
   std::vector<Activity> keyed() const;  // activities that occur
 
   std::vector<Activity> activities_;

@@ -165,12 +165,9 @@ void ThisImbalancePanel::renew() {
                     (cluster_.routing == AskedRouting::forced);
   setMinimumHeight(withType(kAboveTable, fontMetrics()) + lines * table_->leastRowHeight());
   if (costs_.even.empty()) say("Computing...");
-  worker_.start([this, question](std::stop_token stopped) {
-    Costs costs = computeOrProblem(question, stopped);
-    if (stopped.stop_requested()) return;
-    QMetaObject::invokeMethod(
-        this, [this, question, costs = std::move(costs)] { show(costs, question); }, Qt::QueuedConnection);
-  });
+  worker_.compute(
+      this, [question](const std::stop_token& stopped) { return computeOrProblem(question, stopped); },
+      [this, question](Costs costs) { show(std::move(costs), question); });
 }
 
 ThisImbalancePanel::Fastest ThisImbalancePanel::fastestOf(const StepConfig& config,

@@ -10,8 +10,7 @@
 #include "widgets/cluster/layer_lanes.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/panel/flat_combo.h"
-#include "widgets/panel/flow_row.h"
+#include "widgets/panel/controls.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/selection/compared_runs.h"
 
@@ -220,16 +219,11 @@ void TimeOfAStepPanel::refill() {
 
 void TimeOfAStepPanel::ask() {
   pause_.start();
-  worker_.start([this, question = *question_](std::stop_token stopped) {
-    ClusterAnswer result = moescope::answer(question);
-    if (stopped.stop_requested()) return;
-    QMetaObject::invokeMethod(
-        this,
-        [this, question, result = std::move(result)] {
-          if (question == question_) show(result);
-        },
-        Qt::QueuedConnection);
-  });
+  worker_.compute(
+      this, [question = *question_](const auto&) { return moescope::answer(question); },
+      [this, question = *question_](const ClusterAnswer& result) {
+        if (question == question_) show(result);
+      });
 }
 
 void TimeOfAStepPanel::show(const ClusterAnswer& answer) {

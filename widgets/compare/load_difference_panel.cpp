@@ -225,10 +225,6 @@ void LoadDifferencePanel::refill() {
   markCurrent();
 }
 
-void LoadDifferencePanel::markCurrent() {
-  view_->setCurrent(index_in(rows_, selection_->layer(), &Row::layer), selection_->expert());
-}
-
 void LoadDifferencePanel::paintNumbers(QPainter& painter) const {
   view_->paintTexts(painter, view_->sizeFor(QStringLiteral("+0.00")), [this](int row, int e) {
     const std::vector<float>& values = rows_[row].difference;

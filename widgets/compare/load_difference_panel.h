@@ -34,7 +34,7 @@ class LoadDifferencePanel : public Panel {
   Answer weightAnswer(int run) const;
   bool showsWeights() const { return shown_->currentIndex() == 1; }
   void refill();
-  void markCurrent();
+  void markCurrent() { view_->setCurrent(index_in(rows_, selection_->layer(), &Row::layer), selection_->expert()); }
   void paintNumbers(QPainter& painter) const;
   QStringList describe(int row, int column) const;
 

@@ -10,7 +10,7 @@
 #include "widgets/look/setting_labels.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/panel/whole_rows.h"
+#include "widgets/panel/controls.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/selection/compared_runs.h"
@@ -210,12 +210,9 @@ void RegressionPanel::judge() {
   if (!is_judging) return;
   judged_ = run_to_judge;
   judged_sequence_ = sequence;
-  worker_.start([this, run = histories[judgedRun()], good = otherRuns()](const std::stop_token& stop) {
-    GateReport report = judge_gate(run, good);
-    if (!stop.stop_requested())
-      QMetaObject::invokeMethod(
-          this, [this, report = std::move(report)]() mutable { show(std::move(report)); }, Qt::QueuedConnection);
-  });
+  worker_.compute(
+      this, [run = histories[judgedRun()], good = otherRuns()](const auto&) { return judge_gate(run, good); },
+      [this](GateReport report) { show(std::move(report)); });
 }
 
 void RegressionPanel::show(GateReport report) {

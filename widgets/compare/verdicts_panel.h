@@ -8,8 +8,8 @@
 #include "core/findings/comparison/operand_sqnr.h"
 #include "widgets/compare/judged_runs.h"
 #include "widgets/compare/verdict_table.h"
+#include "widgets/panel/controls.h"
 #include "widgets/panel/panel.h"
-#include "widgets/panel/view_switch.h"
 
 namespace moescope {
 

@@ -1,6 +1,8 @@
-// Texts with a long and a short form. A text with digits is never cut: the longest form that fits is shown, or nothing.
+// Labels, and texts with a long and a short form. A text with digits is never cut: the longest form that fits is shown,
+// or nothing.
 #pragma once
 
+#include <QFocusEvent>
 #include <QFontMetrics>
 #include <QLabel>
 #include <QStringList>
@@ -34,6 +36,22 @@ class FittedLabel : public QWidget {
   QStringList texts_;
   QPalette::ColorRole role_ = QPalette::Text;
   Qt::Alignment alignment_ = Qt::AlignLeft | Qt::AlignVCenter;
+};
+
+// A label that is one link. Tab gives the focus to the link at once, so that it is seen and Enter follows it; in a
+// QLabel this takes a second Tab.
+class LinkLabel : public QLabel {
+ public:
+  explicit LinkLabel(const QString& text = {}, QWidget* parent = nullptr) : QLabel(text, parent) {
+    setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
+  }
+
+ protected:
+  void focusInEvent(QFocusEvent* event) override {
+    QLabel::focusInEvent(event);
+    if (event->reason() == Qt::TabFocusReason || event->reason() == Qt::BacktabFocusReason)
+      focusNextPrevChild(event->reason() == Qt::TabFocusReason);
+  }
 };
 
 }  // namespace moescope

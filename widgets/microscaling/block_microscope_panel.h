@@ -4,6 +4,7 @@
 
 #include <QAction>
 #include <QComboBox>
+#include <QString>
 #include <QTableView>
 #include <QUndoStack>
 #include <vector>
@@ -16,8 +17,15 @@ namespace moescope {
 
 class BlockBars;
 class BlockCards;
-class CaptureBar;
 class BlockModel;
+class CaptureBar;
+
+// Example blocks for the microscope.
+struct BlockPreset {
+  QString name, lesson;
+  std::vector<float> values;  // 32 values
+};
+const std::vector<BlockPreset>& blockPresets();
 
 class BlockMicroscopePanel : public Panel {
   Q_OBJECT

@@ -53,10 +53,6 @@ void ScaleMapCells::wheelEvent(QWheelEvent* event) {
   event->accept();
 }
 
-void ScaleMapCells::mouseDoubleClickEvent(QMouseEvent*) {
-  emit fitted();
-}
-
 void ScaleMapCells::keyPressEvent(QKeyEvent* event) {
   switch (event->key()) {
     case Qt::Key_Plus:

@@ -30,7 +30,7 @@ class ScaleMapCells : public MatrixPlot {
 
  protected:
   void wheelEvent(QWheelEvent* event) override;
-  void mouseDoubleClickEvent(QMouseEvent* event) override;
+  void mouseDoubleClickEvent(QMouseEvent*) override { emit fitted(); }
   void keyPressEvent(QKeyEvent* event) override;
 };
 

@@ -7,10 +7,10 @@
 #include "core/findings/quant_watch.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/microscaling/sqnr_scale.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/operand_combos.h"
 #include "widgets/panel/tensor_text.h"
+#include "widgets/plots/color_scale.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {

@@ -17,7 +17,6 @@ class CaptureBar;
 class BlockMicroscopePanel;
 class VerdictLine;
 class BlockScaleMapPanel;
-class Selection;
 class TensorsPanel;
 class WhatIfPanel;
 

@@ -114,10 +114,6 @@ std::vector<int> TensorListModel::takeWanted() {
   return std::exchange(requested_, {});
 }
 
-int TensorListModel::rowOf(int entry) const {
-  return index_in(rows_, entry, &Row::entry);
-}
-
 QString TensorListModel::shortName(int entry) const {
   const auto [group, name] = groupedName(entries_[entry]);
   return group.isEmpty() ? name : group + QLatin1Char('.') + name;

@@ -40,7 +40,8 @@ class TensorListModel : public QAbstractTableModel {
 
   // Entry of a row; -1: the row is a heading
   int entryAt(int row) const { return row >= 0 && row < rowCount() ? rows_[row].entry : -1; }
-  int rowOf(int entry) const;          // row of an entry; -1: the filter hides it
+  // row of an entry; -1: the filter hides it
+  int rowOf(int entry) const { return index_in(rows_, entry, &Row::entry); }
   QString shortName(int entry) const;  // name without the parts that all names share
 
   int rowCount(const QModelIndex& parent = {}) const override;

@@ -299,21 +299,18 @@ void TensorsPanel::computeWanted() {
   cancel_->setEnabled(next >= 0);
   if (next < 0) return;
   computing_ = true;
-  worker_.start([this, next, generation = generation_, source = model_.entries()[next].source, format = format_,
-                 axis = axis_](std::stop_token) {
+  const auto figures = [source = model_.entries()[next].source, format = format_, axis = axis_](const auto&) {
     bool sampled = false;
     const QuantSums sums = figuresOf(source, format, axis, &sampled);
-    QMetaObject::invokeMethod(
-        this,
-        [=, this] {
-          computing_ = false;
-          if (generation == generation_) {
-            model_.setFigures(next, sums, sampled);
-            emit figuresChanged();
-          }
-          computeWanted();
-        },
-        Qt::QueuedConnection);
+    return std::pair(sums, sampled);
+  };
+  worker_.compute(this, figures, [this, next, generation = generation_](const auto& found) {
+    computing_ = false;
+    if (generation == generation_) {
+      model_.setFigures(next, found.first, found.second);
+      emit figuresChanged();
+    }
+    computeWanted();
   });
 }
 

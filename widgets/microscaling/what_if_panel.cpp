@@ -8,7 +8,6 @@
 
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
-#include "widgets/microscaling/sqnr_scale.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
 

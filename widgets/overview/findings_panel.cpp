@@ -9,14 +9,14 @@
 
 #include "core/config/config_field.h"
 #include "core/files/text/words.h"
+#include "widgets/look/fitted_text.h"
 #include "widgets/look/layouts.h"
-#include "widgets/look/link_label.h"
 #include "widgets/look/setting_labels.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/overview/sentence_links.h"
-#include "widgets/panel/flow_row.h"
+#include "widgets/panel/controls.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/color_scale.h"
 
@@ -524,10 +524,6 @@ ValueTable FindingsPanel::table() const {
   table.add(none, none, none, std::string("none"), none, none, none, none, std::string("Nothing found"),
             checks.toStdString(), none, none);
   return table;
-}
-
-QString FindingsPanel::explain() const {
-  return explanation({watch_->read().toHtmlEscaped(), watch_->checksHtml()});
 }
 
 }  // namespace moescope

@@ -25,7 +25,7 @@ class FindingsPanel : public Panel {
  public:
   FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget* parent = nullptr);
   ValueTable table() const override;
-  QString explain() const override;
+  QString explain() const override { return explanation({watch_->read().toHtmlEscaped(), watch_->checksHtml()}); }
   void open(const QString& id);  // opens the finding with this finding_id(), if it is listed
 
  signals:

@@ -49,9 +49,9 @@ void FindingsWatch::look() {
     }
     sort_findings(result.findings);
     for (QStringList* lines : {&result.read, &result.passed, &result.not_checked}) lines->removeDuplicates();
-    QMetaObject::invokeMethod(
-        this, [this, result = std::move(result)] { deliver(result); }, Qt::QueuedConnection);
-  });
+    return result;
+  };
+  worker_.compute(this, scan, [this](const Result& result) { deliver(result); });
 }
 
 void FindingsWatch::deliver(const Result& result) {

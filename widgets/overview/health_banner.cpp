@@ -18,8 +18,8 @@
 #include "widgets/overview/findings_panel.h"
 #include "widgets/overview/sentence_links.h"
 #include "widgets/overview/verdict_tiles.h"
+#include "widgets/panel/controls.h"
 #include "widgets/panel/explain_card.h"
-#include "widgets/panel/flat_combo.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {

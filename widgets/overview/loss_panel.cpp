@@ -94,10 +94,6 @@ void LossPanel::setMetric(Metric metric) {
   if (place != kShown.end()) metric_->setCurrentIndex(to_int(place - kShown.begin()));
 }
 
-void LossPanel::setSmoothing(int steps) {
-  smoothing_->setCurrentIndex(std::max(0, smoothing_->findData(steps)));
-}
-
 // No mean for a checkpoint, whose batches of text have no order, for a gradient, which is measured at few steps, and
 // for a log that has no two values in so many steps.
 int LossPanel::shownSmoothing(const History& history) const {

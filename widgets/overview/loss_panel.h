@@ -26,7 +26,7 @@ class LossPanel : public Panel {
  private:
   int smoothing() const { return smoothing_->currentData().toInt(); }  // steps of the mean; 0: none
   int shownSmoothing(const History& history) const;                    // the same; 0 also for a run that has no mean
-  void setSmoothing(int steps);
+  void setSmoothing(int steps) { smoothing_->setCurrentIndex(std::max(0, smoothing_->findData(steps))); }
   void showHeading();
   void refill();
 

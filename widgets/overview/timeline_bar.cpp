@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "widgets/look/fitted_text.h"
-#include "widgets/look/link_label.h"
 #include "widgets/look/setting_labels.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"

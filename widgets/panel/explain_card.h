@@ -8,12 +8,24 @@
 #include <QLabel>
 #include <QPoint>
 #include <QScrollArea>
+#include <QString>
 #include <QToolButton>
 #include <functional>
+#include <optional>
+#include <string_view>
 
 #include "core/findings/explain/explain.h"
 
 namespace moescope {
+
+// The guided lesson that teaches a figure, for the explain cards.
+struct TaughtIn {
+  int number = 0;  // number of the lesson, in teaching order
+  QString title;
+};
+
+// Returns the first lesson that asks for the figure or checks it; nullopt if there is none. Reads the lessons once.
+std::optional<TaughtIn> taughtIn(std::string_view figure);
 
 // Returns rich text with the signs of inPrint(). Exponents that have no superscripts in Unicode are raised: b^(2j/d).
 QString cardInPrint(const QString& html);

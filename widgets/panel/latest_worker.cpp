@@ -1,7 +1,5 @@
 #include "widgets/panel/latest_worker.h"
 
-#include <utility>
-
 namespace moescope {
 
 LatestWorker::~LatestWorker() {

@@ -1,14 +1,15 @@
 // A thread that works on the latest request only: a new request stops the running job and replaces it.
 //
-// Make it the last member of a widget, so that it is destroyed before the members that its jobs use. A job delivers its
-// result with QMetaObject::invokeMethod(widget, ..., Qt::QueuedConnection).
+// Make it the last member of a widget, so that it is destroyed before the members that its jobs use.
 #pragma once
 
+#include <QObject>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <stop_token>
 #include <thread>
+#include <utility>
 
 namespace moescope {
 
@@ -22,6 +23,17 @@ class LatestWorker {
   LatestWorker& operator=(const LatestWorker&) = delete;
 
   void start(Job job);
+  // Starts a job that calls deliver(compute(stop)) in the thread of `receiver`, unless it was stopped in the meantime.
+  template <class Compute, class Deliver>
+  void compute(QObject* receiver, Compute compute, Deliver deliver) {
+    start([=](std::stop_token stop) mutable {
+      auto result = compute(stop);
+      if (stop.stop_requested()) return;
+      QMetaObject::invokeMethod(
+          receiver, [deliver, result = std::move(result)]() mutable { deliver(std::move(result)); },
+          Qt::QueuedConnection);
+    });
+  }
   void cancel();  // requests the running job to stop, and drops a waiting job
 
  private:

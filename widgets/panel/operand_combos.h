@@ -5,7 +5,7 @@
 #include <array>
 #include <vector>
 
-#include "widgets/panel/flat_combo.h"
+#include "widgets/panel/controls.h"
 #include "widgets/selection/selection.h"
 
 namespace moescope {

@@ -5,7 +5,7 @@
 #include <QHBoxLayout>
 #include <QPainter>
 
-#include "widgets/look/link_label.h"
+#include "widgets/look/fitted_text.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"

@@ -73,10 +73,6 @@ QColor BandBars::colorOf(int color) const {
   return QColor(color == kPlain ? colors(palette()).plain_bar : colors(palette()).strong_bar);
 }
 
-double BandBars::rowHeight() const {
-  return plotRect().height() / std::max<double>(1, static_cast<double>(rows_.size()));
-}
-
 int BandBars::rowAt(QPoint position) const {
   const double row = (position.y() - plotRect().top()) / rowHeight();
   return row >= 0 && row < rows_.size() ? static_cast<int>(row) : -1;

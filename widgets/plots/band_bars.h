@@ -50,7 +50,7 @@ class BandBars : public PlotFrame {
 
  private:
   Axis axis() const { return axisAcross(0, top_); }
-  double rowHeight() const;
+  double rowHeight() const { return plotRect().height() / std::max<double>(1, static_cast<double>(rows_.size())); }
   int rowAt(QPoint position) const;  // -1: none
   int namesWidth() const;
   std::vector<int> figureColumns() const;  // widths of the columns

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/findings/comparison/operand_sqnr.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/axis.h"
 
@@ -89,5 +90,20 @@ LegendScale utilisationLegend(bool dark, int limit = 4);  // the legend of utili
 // Paints a legend on one line at the right of `area`: swatches, the scale with its ends, the caption. Without enough
 // room it leaves out the caption, then the scale, or paints nothing. Returns the painted width.
 int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette);
+
+// The colour scale of quantization errors. It is the same for all runs, formats and panels, so that a strong colour is
+// a large error: MXFP4 (19 dB) is dark, MXFP8 (31 dB) is in between, BF16 (56 dB) is pale.
+//
+// Position of an SQNR on the scale; below 0 and above 1 for values beyond its ends, NaN for NaN.
+inline double sqnrPosition(double db) {
+  return (kPaleSqnrDb - db) / (kPaleSqnrDb - kStrongSqnrDb);
+}
+
+inline LegendScale sqnrLegend(bool dark) {
+  return {.lut = matrixLut(dark),
+          .low = QStringLiteral("\u2265 %1").arg(kPaleSqnrDb),
+          .high = QStringLiteral("\u2264 %1").arg(kStrongSqnrDb),
+          .caption = QStringLiteral("SQNR, dB")};
+}
 
 }  // namespace moescope

@@ -9,7 +9,6 @@
 #include <numeric>
 
 #include "widgets/look/fitted_text.h"
-#include "widgets/look/tokens.h"
 
 namespace moescope {
 namespace {

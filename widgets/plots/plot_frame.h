@@ -185,4 +185,12 @@ class PlotFrame : public QWidget {
 // semicolon.
 QStringList captionForms(const QString& caption);
 
+// Plots for screen readers: role, name, and the readout under the mouse or the keyboard cursor as their value and
+// description.
+void installAccessiblePlots();  // call at least once; later calls do nothing
+
+// Announces a change of a plot's value text at most once a second for each plot, so that a live run does not talk
+// without end.
+void announceValueOf(PlotFrame* plot);
+
 }  // namespace moescope

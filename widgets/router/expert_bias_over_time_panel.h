@@ -5,7 +5,7 @@
 #include <QComboBox>
 #include <QStackedWidget>
 
-#include "widgets/panel/layer_combo.h"
+#include "widgets/panel/controls.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/line_plot.h"
 #include "widgets/plots/time_heat_map.h"

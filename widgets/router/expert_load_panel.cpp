@@ -10,7 +10,7 @@
 #include "widgets/look/counted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/panel/layer_combo.h"
+#include "widgets/panel/controls.h"
 #include "widgets/plots/margin_bars.h"
 #include "widgets/selection/compared_runs.h"
 
@@ -179,10 +179,6 @@ void ExpertLoadPanel::markDirty() {
 
 std::vector<int> ExpertLoadPanel::orderOf(const LayerWindow& load, int columns) {
   return orders_.orderOf(*selection_->history(), load.layer, load.utilisation, columns, sort_->currentIndex());
-}
-
-bool ExpertLoadPanel::showsOneStep() const {
-  return view() == all_layers && span_->currentIndex() == 1;
 }
 
 QString ExpertLoadPanel::status() const {

@@ -7,8 +7,8 @@
 #include <QStackedWidget>
 
 #include "core/recording/history/router_window.h"
+#include "widgets/panel/controls.h"
 #include "widgets/panel/panel.h"
-#include "widgets/panel/view_switch.h"
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/router/layer_stack_map.h"
 #include "widgets/router/load_maps.h"
@@ -57,7 +57,7 @@ class ExpertLoadPanel : public Panel {
   std::vector<int> shownLayers();
   Answer answerOfLayers() const;
   Answer answerOfLayer() const;
-  bool showsOneStep() const;
+  bool showsOneStep() const { return view() == all_layers && span_->currentIndex() == 1; }
   const RouterWindow& window() const;  // window up to the cursor's step, or this step alone
   int expertAt(int row, int column) const { return order_[row][column]; }
   std::vector<int> orderOf(const LayerWindow& load, int columns);

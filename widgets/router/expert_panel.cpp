@@ -1,6 +1,7 @@
 #include "widgets/router/expert_panel.h"
 
 #include <QGridLayout>
+#include <QPainter>
 #include <QSignalBlocker>
 #include <algorithm>
 #include <array>
@@ -8,17 +9,164 @@
 #include <numeric>
 #include <utility>
 
+#include "core/files/text/text_escape.h"
 #include "core/frame/frame.h"
 #include "core/frame/load_ratios.h"
 #include "core/frame/router_stats.h"
-#include "core/frame/specialisation.h"  // included before Qt, whose keyword `slots` is a name in it
+#include "widgets/look/fitted_text.h"
 #include "widgets/look/layouts.h"
+#include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
-#include "widgets/panel/layer_combo.h"
+#include "widgets/panel/byte_text.h"
+#include "widgets/panel/controls.h"
+#include "widgets/panel/metric_text.h"
 #include "widgets/router/load_maps.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {
+
+QString shownBytes(std::string_view bytes) {
+  QString text;
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    const auto byte = static_cast<unsigned char>(bytes[at]);
+    if (const QString character = longCharacter(bytes, at); !character.isEmpty()) {
+      text += character;
+      at += utf8_bytes(bytes, at) - 1;
+    } else if (byte == '\n' || byte == '\t')
+      text += byteGlyph(byte);
+    else
+      text += byte >= 32 && byte < 127 ? QChar(byte) : QChar(0xb7);
+  }
+  return text;
+}
+
+TokenContexts::TokenContexts(QWidget* parent) : PlotFrame(parent) {
+  setFocusPolicy(Qt::NoFocus);
+}
+
+void TokenContexts::setLines(std::vector<Line> lines) {
+  lines_ = std::move(lines);
+  QStringList spoken;
+  for (const Line& line : lines_) spoken << line.before + QLatin1Char('[') + line.token + QLatin1Char(']') + line.after;
+  setAccessibleDescription(spoken.join(QStringLiteral("; ")));
+}
+
+int TokenContexts::linesThatFit() const {
+  return std::max(0, (height() - fontMetrics().height() - 4) / (fontMetrics().height() + 1));
+}
+
+void TokenContexts::paintStatic(QPainter& painter) {
+  painter.setPen(mutedText(palette()));
+  const QRect line(4, 1, width() - 8, fontMetrics().height());
+  painter.drawText(line, Qt::AlignLeft, elidedWords(title_, fontMetrics(), line.width()));
+}
+
+void TokenContexts::paintData(QPainter& painter) {
+  const QFont fixed = formulaFont(font());
+  const int step = fontMetrics().height() + 1;
+  painter.setFont(fixed);
+  const QFontMetrics metrics(fixed);
+  const int middle = width() / 2;
+  int y = fontMetrics().height() + 3;
+  for (const Line& line : lines_) {
+    if (y + step > height()) break;
+    const int token_width = metrics.horizontalAdvance(line.token) + 2;
+    const QRect token(middle - token_width / 2, y, token_width, step);
+    QColor ground(colors(palette()).plain_bar);
+    ground.setAlphaF(static_cast<float>(0.25 + 0.6 * std::clamp(line.share, 0.0, 1.0)));
+    painter.fillRect(token, ground);
+    painter.setPen(palette().text().color());
+    painter.drawText(token, Qt::AlignCenter, line.token);
+    painter.setPen(mutedText(palette()));
+    painter.drawText(QRect(4, y, token.left() - 5, step), Qt::AlignRight | Qt::AlignVCenter, line.before);
+    painter.drawText(QRect(token.right() + 2, y, width() - token.right() - 6, step), Qt::AlignLeft | Qt::AlignVCenter,
+                     line.after);
+    y += step;
+  }
+}
+
+namespace {
+
+constexpr const char* kUnknown = "The bias for each share of the tokens is not known";
+
+QString biasText(double bias) {
+  return withMinus(QString::number(bias, 'g', 3));
+}
+
+}  // namespace
+
+FairSharePlot::FairSharePlot(const Selection* selection, QWidget* parent) : CurvePlot(parent), selection_(selection) {
+  setAccessibleName("Share of the tokens by the expert's bias");
+  setValueCaption("tokens with r below");
+  setNotice(kUnknown);
+  refill = [this] { fill(); };
+  describe = [this](double bias) { return readoutOf(bias); };
+  connect(selection, &Selection::changed, this, &PlotFrame::markDirty);
+}
+
+std::optional<FairSharePlot::Distribution> FairSharePlot::find() const {
+  const History* history = selection_->history();
+  const int layer = selection_->layer(), expert = selection_->expert();
+  if (!history || history->steps().empty() || expert < 0) return std::nullopt;
+  const auto frame = history->specialisation_layer_at(layer, selection_->step());
+  if (!frame) return std::nullopt;
+  const auto special = std::ranges::find(frame->specialisation, layer, &SpecialisationFrame::layer);
+  const auto first = static_cast<std::size_t>(expert) * kBiasShares;
+  if (special == frame->specialisation.end() || first + kBiasShares > special->bias_for_share_EQ.size())
+    return std::nullopt;
+  const RunInfo& info = history->info();
+  const auto values = special->bias_for_share_EQ.begin() + first;
+  Distribution found{.step = frame->step,
+                     .expert = expert,
+                     .top_k = history->settings_at(frame->step)->value(&RouterConfig::top_k).value_or(info.top_k),
+                     .n_experts = info.n_experts,
+                     .bias_for_share_Q = {values, values + kBiasShares}};
+  const std::vector<float> bias_E = history->expert_bias(layer, {history->steps().first, frame->step}, 1);
+  if (expert < std::ssize(bias_E) && !std::isnan(bias_E[expert])) found.bias = bias_E[expert];
+  return found;
+}
+
+QString FairSharePlot::fairBiasText() const {
+  const auto found = find();
+  return found ? biasText(found->fair_bias()) : QString();
+}
+
+void FairSharePlot::fill() {
+  shown_ = find();
+  setNotice(shown_ ? QString() : QString(kUnknown));
+  if (!shown_) return;
+  const auto shares = bias_shares(shown_->top_k, shown_->n_experts);
+  Curve curve{.label = QString("expert %1").arg(shown_->expert), .color = curveColor(*selection_), .points = {}};
+  for (std::size_t q = 0; q < kBiasShares; ++q)
+    curve.points.emplace_back(static_cast<double>(shown_->bias_for_share_Q[q]), shares[q]);
+  double low = curve.points.front().x(), high = curve.points.back().x();
+  const double fair = shown_->fair_bias();
+  std::vector<Curve> curves;
+  if (!is_missing(shown_->bias)) {
+    const double bias = shown_->bias;
+    low = std::min(low, bias);
+    high = std::max(high, bias);
+    curves.push_back({QString("its bias %1").arg(biasText(bias)), curveColor(*selection_, 1), {{bias, 0}, {bias, 1}}});
+  }
+  curves.push_back({QString("bias of the fair share %1").arg(biasText(fair)),
+                    curveColor(*selection_, 2),
+                    {{fair, 0}, {fair, shares[kFairShare]}}});
+  curves.push_back(
+      {"fair share K/E", curveColor(*selection_, 3), {{low, shares[kFairShare]}, {high, shares[kFairShare]}}});
+  curves.push_back(std::move(curve));
+  const QString unit = biasUnit(*selection_->history(), shown_->step);
+  setXAxis(QString("r%1: bias at which score + bias equals the cutoff").arg(unit), low, high);
+  setCurves(std::move(curves));
+}
+
+QStringList FairSharePlot::readoutOf(double bias) const {
+  if (!shown_) return {};
+  const double share = share_at_bias(shown_->bias_for_share_Q, shown_->top_k, shown_->n_experts, bias);
+  return {QString("expert %1, r below %2:").arg(shown_->expert).arg(biasText(bias)),
+          QString("%1 of the tokens, %2 times the fair share")
+              .arg(formatPercent(share), formatValue(share * shown_->n_experts / shown_->top_k, 3))};
+}
+
 namespace {
 
 constexpr std::size_t kContextBytes = 40;

@@ -8,16 +8,74 @@
 #include <optional>
 #include <vector>
 
+#include "core/frame/specialisation.h"  // included before Qt, whose keyword `slots` is a name in it
 #include "core/recording/history/last_array.h"
 #include "widgets/panel/measured_experts.h"
 #include "widgets/panel/panel.h"
-#include "widgets/panel/token_contexts.h"
 #include "widgets/plots/band_bars.h"
+#include "widgets/plots/curve_plot.h"
 #include "widgets/plots/line_plot.h"
+#include "widgets/plots/plot_frame.h"
 #include "widgets/plots/value_tile.h"
-#include "widgets/router/fair_share_plot.h"
+#include "widgets/selection/selection.h"
 
 namespace moescope {
+
+// Tokens with the text around them, one on each line; the token is framed in the middle.
+class TokenContexts : public PlotFrame {
+  Q_OBJECT
+
+ public:
+  struct Line {
+    QString before, token, after;  // printable text before, at and after the token
+    double share = 0;              // share of the expert in the token's mix, 0..1: the opacity of the frame
+  };
+
+  explicit TokenContexts(QWidget* parent = nullptr);
+  void setLines(std::vector<Line> lines);
+  void setTitle(const QString& title) { title_ = title; }
+  int linesThatFit() const;
+  QSize sizeHint() const override { return {200, 7 * fontMetrics().height() + 6}; }
+  QSize minimumSizeHint() const override { return {120, 3 * fontMetrics().height()}; }
+
+ protected:
+  void paintStatic(QPainter& painter) override;
+  void paintData(QPainter& painter) override;
+
+ private:
+  std::vector<Line> lines_;
+  QString title_;
+};
+
+// Returns the bytes of a text for display: line feeds and tabs as visible signs, unprintable bytes as dots.
+QString shownBytes(std::string_view bytes);
+
+// Share of a step's tokens that choose the selected expert, by the bias of the expert, and the bias that would give the
+// expert its fair share. Quantile balancing cuts this distribution.
+class FairSharePlot : public CurvePlot {
+  Q_OBJECT
+
+ public:
+  explicit FairSharePlot(const Selection* selection, QWidget* parent = nullptr);
+  // The bias that gives the fair share, as text; empty if it is not known.
+  QString fairBiasText() const;
+
+ private:
+  // The distribution of the selected expert at the newest step that has one.
+  struct Distribution {
+    std::int64_t step = 0;
+    int expert = 0, top_k = 0, n_experts = 0;
+    std::vector<float> bias_for_share_Q;
+    float bias = kNoValue;  // after the step's update
+    double fair_bias() const { return bias_for_share_Q[kFairShare]; }
+  };
+  std::optional<Distribution> find() const;
+  void fill();
+  QStringList readoutOf(double bias) const;
+
+  const Selection* selection_;
+  std::optional<Distribution> shown_;
+};
 
 class ExpertPanel : public Panel {
   Q_OBJECT

@@ -2,9 +2,9 @@
 // token, margin, auxiliary and z loss. At a step: histograms of scores and margins.
 #pragma once
 
+#include "widgets/panel/controls.h"
 #include "widgets/panel/figures_panel.h"
 #include "widgets/panel/panel.h"
-#include "widgets/panel/view_switch.h"
 #include "widgets/plots/half_octave_plot.h"
 
 namespace moescope {

@@ -249,12 +249,11 @@ void RoutingStabilityPanel::bringUpToDate() {
   if (!track_.behind(*history)) return;
   busy_ = true;
   setProperty("busy", true);
-  worker_.start([this, history, track = track_](std::stop_token) mutable {
+  const auto updated = [history, track = track_](const std::stop_token&) mutable {
     track.update(*history, kReportedRoutings);
-    QMetaObject::invokeMethod(
-        this, [this, history, track = std::move(track)]() mutable { deliver(std::move(track), history); },
-        Qt::QueuedConnection);
-  });
+    return track;
+  };
+  worker_.compute(this, updated, [this, history](StabilityTrack track) { deliver(std::move(track), history); });
 }
 
 void RoutingStabilityPanel::deliver(StabilityTrack track, const HistoryPtr& history) {

@@ -3,15 +3,33 @@
 // the legend chooses an expert.
 #pragma once
 
+#include <QColor>
 #include <memory>
 #include <vector>
 
 #include "core/frame/frame.h"
-#include "widgets/panel/expert_colors.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/plot_frame.h"
 
 namespace moescope {
+
+// A colour for each expert of a layer.
+//
+// Sixteen experts are distinguished by colour: the colours of Okabe and Ito, which are safe for colour-blind readers,
+// and nine more. Further experts repeat them, so the number is always shown as well, in the legend, in the readout and
+// on click. byId() keeps an expert's colour over time. inOrder() gives neighbours in an order (of co-activation)
+// similar colours in three steps of lightness, so that experts chosen together share a hue.
+class ExpertColors {
+ public:
+  ExpertColors() = default;
+  static ExpertColors byId(int n_experts, bool dark);
+  static ExpertColors inOrder(const std::vector<int>& order, bool dark);
+
+  QColor colorOf(int expert) const;
+
+ private:
+  std::vector<QRgb> colors_;
+};
 
 class TokenTextView : public PlotFrame {
   Q_OBJECT

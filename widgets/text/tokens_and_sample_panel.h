@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "core/frame/frame.h"
-#include "widgets/panel/expert_colors.h"
-#include "widgets/panel/layer_combo.h"
+#include "widgets/panel/controls.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/plot_frame.h"
 #include "widgets/text/token_text_view.h"

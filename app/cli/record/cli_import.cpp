@@ -8,11 +8,9 @@
 
 #include "app/cli/cli_reading.h"
 #include "app/cli/command_line.h"
-#include "app/cli/commands.h"
-#include "app/cli/printing.h"
+#include "app/cli/processes.h"
 #include "app/cli/record/recording_in_work.h"
 #include "app/cli/train/cli_progress.h"
-#include "app/cli/train/cli_train_stop.h"
 #include "core/files/output_guard.h"
 #include "core/files/text/text_escape.h"
 #include "core/logs/file_kind.h"

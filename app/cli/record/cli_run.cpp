@@ -11,8 +11,6 @@
 #include <vector>
 
 #include "app/cli/command_line.h"
-#include "app/cli/commands.h"
-#include "app/cli/printing.h"
 #include "app/cli/record/recording_in_work.h"
 #include "app/cli/train/cli_progress.h"
 #include "app/cli/train/cli_train_options.h"

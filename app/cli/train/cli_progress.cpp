@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "app/cli/printing.h"
+#include "app/cli/command_line.h"
 
 namespace moescope {
 namespace {

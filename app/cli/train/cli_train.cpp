@@ -11,11 +11,8 @@
 #include <vector>
 
 #include "app/cli/command_line.h"
-#include "app/cli/commands.h"
-#include "app/cli/printing.h"
+#include "app/cli/processes.h"
 #include "app/cli/train/cli_train_options.h"
-#include "app/cli/train/cli_train_outputs.h"
-#include "app/cli/train/cli_train_stop.h"
 #include "app/cli/train/train_report.h"
 #include "app/program/program_start.h"
 #include "core/cluster/ranks/mpi_ranks.h"
