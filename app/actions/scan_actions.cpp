@@ -72,9 +72,21 @@ CheckpointScan::CheckpointScan(const History& run, Measure measure) : measure_(s
 }
 
 CheckpointScan::CheckpointScan(RecomputePlan plan, std::vector<std::int64_t> steps, Measure measure)
-    : measure_(std::move(measure)) {
+    : last_step_(steps.back()), measure_(std::move(measure)) {
   start([this, plan = std::move(plan), steps = std::move(steps)](const std::stop_token& stop) {
     measureRun(plan, steps, stop);
+  });
+}
+
+CheckpointScan::CheckpointScan(RecomputePlan plan, std::shared_ptr<OperandScan> found) : last_step_(plan.step) {
+  start([this, plan = std::move(plan), found = std::move(found)](const std::stop_token& stop) {
+    *found = scan_recorded_step(
+        plan, stop, [this](std::int64_t next) { next_step_ = next; },
+        [this](int done, int total) {
+          done_ = done;
+          passes_ = total;
+        });
+    ++measured_;
   });
 }
 
@@ -133,7 +145,6 @@ ScanActions::ScanActions(const Context& context)
   connect(session_, &RunSession::opened, this, [this] {
     timer_.stop();
     scan_.reset();
-    checkpoint_.reset();
     truncations_ = truncations();
     showRecorded();
   });
@@ -205,7 +216,7 @@ std::uint64_t ScanActions::truncations() const {
 void ScanActions::forgetAfterRewind() {
   const std::uint64_t count = truncations();
   if (std::exchange(truncations_, count) >= count) return;
-  if (scan_ || checkpoint_) stop("Cancelled: the run was rewound.");
+  if (scan_) stop("Cancelled: the run was rewound.");
   showRecorded();
 }
 
@@ -232,7 +243,7 @@ void ScanActions::ask(int run, std::int64_t step) {
 
 // Sets what is measured next. Cancels a measurement that is still running.
 void ScanActions::begin(int run, const QString& what, Subject subject) {
-  if (scan_ || checkpoint_) stop("Cancelled.");
+  if (scan_) stop("Cancelled.");
   subject_ = subject;
   place_ = run;
   run_ = runLabel(*selection_, run);
@@ -240,21 +251,15 @@ void ScanActions::begin(int run, const QString& what, Subject subject) {
 }
 
 void ScanActions::start(int run, std::int64_t step) {
-  begin(run, {}, Subject::operands);
-  launch([this, run, step] {
-    const History& history = *session_->histories()[run];
-    scan_ = std::make_unique<RecomputedScan>(session_->planOfStep(history, {}, step));
+  begin(run, "Rounding one operand at a time", Subject::operands);
+  const auto scan = std::make_shared<OperandScan>();
+  const auto make = [&] {
+    return std::make_unique<CheckpointScan>(session_->planOfStep(*session_->histories()[run], {}, step), scan);
+  };
+  startScan(make, [this, scan, step](std::size_t) {
+    const auto measured = std::make_shared<const MeasuredOperands>(MeasuredOperands{run_, step, *scan});
+    for (OperandCostsPanel* panel : panels_) panel->showMeasured(measured);
   });
-}
-
-void ScanActions::launch(const std::function<void()>& make) {
-  try {
-    make();
-  } catch (const std::exception& refused) {
-    return stop(QString("This cannot be measured: %1.").arg(QString::fromUtf8(refused.what())));
-  }
-  timer_.start();
-  look();
 }
 
 void ScanActions::startTwins(int run, Recipe recipe) {
@@ -330,7 +335,13 @@ void ScanActions::startOnExperts(int run, std::vector<std::int64_t> steps, Measu
 void ScanActions::startScan(const std::function<std::unique_ptr<CheckpointScan>()>& scan, Found found) {
   found_ = std::move(found);
   shown_measurements_ = 0;
-  launch([&] { checkpoint_ = scan(); });
+  try {
+    scan_ = scan();
+  } catch (const std::exception& refused) {
+    return stop(QString("This cannot be measured: %1.").arg(QString::fromUtf8(refused.what())));
+  }
+  timer_.start();
+  look();
 }
 
 void ScanActions::keep(const char* kind, std::int64_t step, const std::string& data) {
@@ -351,7 +362,6 @@ void ScanActions::keep(const char* kind, std::int64_t step, const std::string& d
 void ScanActions::stop(const QString& reason) {
   timer_.stop();
   scan_.reset();
-  checkpoint_.reset();
   for (MeasureButton* button : buttons()) button->showRefused(reason);
   if (subject_ == Subject::operands)
     for (OperandCostsPanel* panel : panels_) panel->showRefused(reason);
@@ -372,44 +382,28 @@ void ScanActions::showProgress(const QString& progress) {
     for (OperandCostsPanel* panel : panels_) panel->showMeasuring(progress);
 }
 
-void ScanActions::lookAtScan() {
-  const std::int64_t step = scan_->plan().step;
-  if (!scan_->has_ended())
-    return showProgress(
-        scan_->passes() > 0
-            ? QString("Rounding one operand at a time at step %1: %2 of %3 passes.")
-                  .arg(step)
-                  .arg(scan_->passes_done())
-                  .arg(scan_->passes())
-            : QString("A copy of %1 trains up to step %2: at step %3.").arg(run_).arg(step).arg(scan_->next_step()));
-  if (!scan_->scan()) return stop(QString("This was not measured: %1.").arg(QString::fromStdString(scan_->error())));
-  timer_.stop();
-  const auto measured = std::make_shared<const MeasuredOperands>(MeasuredOperands{run_, step, *scan_->scan()});
-  scan_.reset();
-  for (OperandCostsPanel* panel : panels_) panel->showMeasured(measured);
-}
-
-void ScanActions::lookAtCheckpoint() {
-  const bool has_ended = checkpoint_->hasEnded();
-  for (const int measured = checkpoint_->measured(); shown_measurements_ < measured; ++shown_measurements_)
+void ScanActions::look() {
+  if (!scan_) return;
+  const bool has_ended = scan_->hasEnded();
+  for (const int measured = scan_->measured(); shown_measurements_ < measured; ++shown_measurements_)
     found_(shown_measurements_);
-  if (!has_ended) return showProgress(progressOfCheckpoint());
-  if (!checkpoint_->error().empty())
-    return stop(QString("This was not measured: %1.").arg(QString::fromStdString(checkpoint_->error())));
+  if (!has_ended) return showProgress(progressText());
+  if (!scan_->error().empty())
+    return stop(QString("This was not measured: %1.").arg(QString::fromStdString(scan_->error())));
   timer_.stop();
-  checkpoint_.reset();
+  scan_.reset();
   showProgress({});
 }
 
-QString ScanActions::progressOfCheckpoint() const {
-  const std::int64_t step = checkpoint_->next_step();
-  if (checkpoint_->passes() > 0)
+QString ScanActions::progressText() const {
+  const std::int64_t step = scan_->next_step(), last = scan_->last_step();
+  if (scan_->passes() > 0)
     return QString("%1: %2 of %3 passes.")
-        .arg(step > 0 ? QString("%1 at step %2").arg(what_).arg(step) : what_)
-        .arg(checkpoint_->passes_done())
-        .arg(checkpoint_->passes());
-  return step > 0 ? QString("A copy of %1 trains: at step %2.").arg(run_).arg(step)
-                  : QString("%1: reading the model.").arg(what_);
+        .arg(last >= 0 ? QString("%1 at step %2").arg(what_).arg(step) : what_)
+        .arg(scan_->passes_done())
+        .arg(scan_->passes());
+  return last >= 0 ? QString("A copy of %1 trains up to step %2: at step %3.").arg(run_).arg(last).arg(step)
+                   : QString("%1: reading the model.").arg(what_);
 }
 
 }  // namespace moescope

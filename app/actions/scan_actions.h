@@ -43,10 +43,13 @@ class CheckpointScan {
   CheckpointScan(const History& run, Measure measure);
   // Measures a run, of which a copy trains up to the last of the ascending `steps`. `plan`: of the first.
   CheckpointScan(RecomputePlan plan, std::vector<std::int64_t> steps, Measure measure);
+  // Measures the effect of each operand's format on the gradient at the step of the plan.
+  CheckpointScan(RecomputePlan plan, std::shared_ptr<OperandScan> found);
 
   bool hasEnded() const { return has_ended_; }
   int passes() const { return passes_; }                 // 0: the model is being read, or the copy trains
   std::int64_t next_step() const { return next_step_; }  // next step of the copy
+  std::int64_t last_step() const { return last_step_; }  // step up to which the copy trains; -1: a checkpoint is read
   int passes_done() const { return done_; }
   int measured() const { return measured_; }           // calls of Measure that have returned
   const std::string& error() const { return error_; }  // call once it is over; empty if there was no error
@@ -57,6 +60,7 @@ class CheckpointScan {
                const std::stop_token& stop);  // `length`: tokens of a piece
   void start(std::function<void(const std::stop_token&)> work);
 
+  std::int64_t last_step_ = -1;
   Measure measure_;
   std::string error_;
   std::atomic<bool> has_ended_ = false;
@@ -79,7 +83,6 @@ class ScanActions : public Actions {
   void startRemoval(int run, std::vector<std::int64_t> steps);
   void startSimilarity(int run, std::int64_t step);
   void begin(int run, const QString& what, Subject subject);
-  void launch(const std::function<void()>& make);        // calls `make`, which creates a scan, and polls the scan
   using Found = std::function<void(std::size_t index)>;  // shows and keeps the figures of this index
   void startScan(const std::function<std::unique_ptr<CheckpointScan>()>& scan, Found found);
   template <typename Figures>
@@ -103,13 +106,8 @@ class ScanActions : public Actions {
   std::shared_ptr<const Measured<Figures>> recordedFigures(
       const char* kind, std::optional<Figures> (*read)(const std::string& json)) const;
   void stop(const QString& reason);
-  void look() {
-    if (scan_) return lookAtScan();
-    if (checkpoint_) lookAtCheckpoint();
-  }
-  void lookAtScan();
-  void lookAtCheckpoint();
-  QString progressOfCheckpoint() const;
+  void look();
+  QString progressText() const;
   void showProgress(const QString& progress);
   std::vector<MeasureButton*> buttons() const;  // buttons of the panels that show the progress; empty for operand
                                                 // costs, whose panels show it themselves
@@ -122,11 +120,9 @@ class ScanActions : public Actions {
   int place_ = 0;                        // place of the measured run
   QString run_, what_;                   // label of the measured run; measurement: "Leaving out experts"
   Subject subject_ = Subject::operands;  // decides which panels show the progress
-  // At most one of the two is set.
-  std::unique_ptr<RecomputedScan> scan_;
-  std::unique_ptr<CheckpointScan> checkpoint_;
+  std::unique_ptr<CheckpointScan> scan_;
   Found found_;
-  int shown_measurements_ = 0;  // number of measurements of checkpoint_ that were shown
+  int shown_measurements_ = 0;  // number of measurements of scan_ that were shown
   std::uint64_t truncations_ = 0;
   std::shared_ptr<const MeasuredExperts> measured_experts_;
   std::shared_ptr<const MeasuredSimilarity> measured_similarity_;

@@ -234,33 +234,22 @@ void Recomputation::work(const std::stop_token& stop) {
   }
 }
 
-RecomputedScan::RecomputedScan(RecomputePlan plan)
-    : plan_(std::move(plan)), thread_([this](const std::stop_token& stop) { work(stop); }) {}
-
-void RecomputedScan::work(const std::stop_token& stop) {
-  try {
-    OperandScan found;  // not in scan_ before the loss of the step is checked
-    train_copy(
-        plan_, stop, [&](std::int64_t next) { next_step_ = next; },
-        [&](Engine& engine) { found = scan_operands_of(engine, stop); });
-    scan_ = std::move(found);
-  } catch (const std::exception& error) {
-    error_ = error.what();
-  }
-  has_ended_ = true;
-}
-
-OperandScan RecomputedScan::scan_operands_of(Engine& engine, const std::stop_token& stop) {
-  Trainer& copy = *engine.find(0);
-  if (scanned_operands(copy.config(), std::nullopt).empty())
-    throw std::runtime_error(fmt::format("nothing of run {} is rounded at step {}", copy.config().name, plan_.step));
-  auto found = copy.scan_operands(engine.batch(plan_.step), std::nullopt, [&](int done, int total) {
-    done_ = done;
-    total_ = total;
-    return !stop.stop_requested();
+OperandScan scan_recorded_step(const RecomputePlan& plan, const std::stop_token& stop,
+                               const std::function<void(std::int64_t next)>& step,
+                               const std::function<void(int done, int total)>& pass) {
+  OperandScan found;
+  train_copy(plan, stop, step, [&](Engine& engine) {
+    Trainer& copy = *engine.find(0);
+    if (scanned_operands(copy.config(), std::nullopt).empty())
+      throw std::runtime_error(fmt::format("nothing of run {} is rounded at step {}", copy.config().name, plan.step));
+    auto scan = copy.scan_operands(engine.batch(plan.step), std::nullopt, [&](int done, int total) {
+      pass(done, total);
+      return !stop.stop_requested();
+    });
+    if (!scan) throw std::runtime_error("cancelled");
+    found = std::move(*scan);
   });
-  if (!found) throw std::runtime_error("cancelled");
-  return std::move(*found);
+  return found;
 }
 
 }  // namespace moescope

@@ -114,32 +114,11 @@ class Recomputation {
   std::jthread thread_;  // last member: starts when all others are ready
 };
 
-// A scan of operands (operand_scan.h) at a past step of a run, or at the step just taken.
-class RecomputedScan {
- public:
-  // Starts the thread; ignores plan.place. The destructor stops it after the current step or pass.
-  explicit RecomputedScan(RecomputePlan plan);
-
-  const RecomputePlan& plan() const { return plan_; }
-  std::int64_t next_step() const { return next_step_; }  // next step of the copy
-  int passes_done() const { return done_; }
-  int passes() const { return total_; }  // 0: the copy has not reached the step
-  bool has_ended() const { return has_ended_; }
-  // Valid when over(). nullopt: see error(), for example that the step gave another loss than the recorded one.
-  const std::optional<OperandScan>& scan() const { return scan_; }
-  const std::string& error() const { return error_; }
-
- private:
-  void work(const std::stop_token& stop);
-  OperandScan scan_operands_of(Engine& engine, const std::stop_token& stop);
-
-  RecomputePlan plan_;
-  std::optional<OperandScan> scan_;
-  std::string error_;
-  std::atomic<std::int64_t> next_step_ = 0;
-  std::atomic<int> done_ = 0, total_ = 0;
-  std::atomic<bool> has_ended_ = false;
-  std::jthread thread_;  // last member: starts when all others are ready
-};
+// Scans the operands (operand_scan.h) at the step of the plan, whose place is ignored, in a copy of the run. Calls
+// `step` before each step of the copy, and `pass` with the passes done and their number. Throws std::runtime_error,
+// also when it was stopped, or if the step gives another loss than the recorded one.
+OperandScan scan_recorded_step(const RecomputePlan& plan, const std::stop_token& stop,
+                               const std::function<void(std::int64_t next)>& step,
+                               const std::function<void(int done, int total)>& pass);
 
 }  // namespace moescope
