@@ -80,7 +80,7 @@ void RunSession::end() {
   newest_request_ = {};
   grower_ = {};
   if (opener_.joinable()) opener_.join();
-  stopFilling();
+  filler_ = {};
   follow_timer_.stop();
   followers_.clear();
   catching_up_.clear();
@@ -154,32 +154,6 @@ void RunSession::open(const QStringList& paths, const QStringList& only, bool sn
   result->only = only;
   result->snapshot = snapshot;
   result->stated = stated;
-  openFiles(result);
-}
-
-void RunSession::openStated(const QStringList& paths, const StatedLogs& stated) {
-  const bool are_open = paths == open_.paths;
-  open(paths, are_open ? open_.only : QStringList(), are_open && open_.snapshot, stated);
-}
-
-void RunSession::add(const QStringList& paths, bool snapshot) {
-  if (followers_.empty()) return openAsStated(open_.paths + paths, snapshot);
-  for (const QString& path : paths) {
-    followers_.push_back(std::make_unique<Follower>(path.toStdString(), to_int(open_.histories.size()), kMaxRuns));
-    open_.paths << path;
-  }
-}
-
-void RunSession::openAsStated(const QStringList& paths, bool snapshot) {
-  auto result = std::make_shared<Opened>();
-  result->paths = paths;
-  result->only = open_.only;
-  result->stated = open_.stated;
-  result->snapshot = snapshot;
-  openFiles(result);
-}
-
-void RunSession::openFiles(const std::shared_ptr<Opened>& result) {
   QStringList names;
   for (const QString& path : result->paths) names << QFileInfo(path).fileName();
   result->path = result->paths.front();
@@ -203,6 +177,19 @@ void RunSession::openFiles(const std::shared_ptr<Opened>& result) {
     opened.more = std::move(runs.more);
     opened.configs = configsOf(opened.histories);
   });
+}
+
+void RunSession::openStated(const QStringList& paths, const StatedLogs& stated) {
+  const bool are_open = paths == open_.paths;
+  open(paths, are_open ? open_.only : QStringList(), are_open && open_.snapshot, stated);
+}
+
+void RunSession::add(const QStringList& paths, bool snapshot) {
+  if (followers_.empty()) return open(open_.paths + paths, open_.only, snapshot, open_.stated);
+  for (const QString& path : paths) {
+    followers_.push_back(std::make_unique<Follower>(path.toStdString(), to_int(open_.histories.size()), kMaxRuns));
+    open_.paths << path;
+  }
 }
 
 void RunSession::follow(const QStringList& paths) {
@@ -323,22 +310,16 @@ std::vector<SkippedLines> RunSession::skipped() const {
   return skipped;
 }
 
-void RunSession::stopFilling() {
-  filling_cancelled_ = true;
-  if (filler_.joinable()) filler_.join();
-  filling_cancelled_ = false;
-}
-
 // Reads the files completely and replaces the sample that is shown.
 void RunSession::fill() {
   filling_ = 0;
-  filler_ = std::thread([this, files = textsOf(open_.paths), only = textsOf(open_.only), stated = open_.stated,
-                         histories = open_.histories] {
+  filler_ = std::jthread([this, files = textsOf(open_.paths), only = textsOf(open_.only), stated = open_.stated,
+                          histories = open_.histories](const std::stop_token& stop) {
     ImportOptions options;
     options.only = only;
-    options.progress = [this](double share) {
+    options.progress = [&](double share) {
       filling_ = share;
-      return !filling_cancelled_.load();
+      return !stop.stop_requested();
     };
     auto runs = std::make_shared<OpenedRuns>();
     try {
@@ -349,7 +330,7 @@ void RunSession::fill() {
         this,
         [this, runs, histories] {
           if (open_.histories != histories) return;  // another run was opened meanwhile
-          if (filler_.joinable()) filler_.join();
+          filler_ = {};
           if (!runs->histories.empty()) open_.histories.assign(runs->histories.begin(), runs->histories.end());
           emit runsChanged();
           if (!open_.snapshot) growWith(std::move(runs->more));
@@ -408,7 +389,7 @@ std::unique_ptr<LiveRuns> RunSession::take(Opened& result) {
   follow_timer_.stop();
   followers_.clear();
   catching_up_.clear();
-  stopFilling();
+  filler_ = {};
   grower_ = {};
   open_ = std::move(static_cast<Open&>(result));
   can_grow_ = !result.more.empty();
@@ -484,7 +465,7 @@ QString RunSession::removeRun(int place) {
     if (isFollowing())
       follow(other_paths);
     else
-      openAsStated(other_paths, open_.snapshot);
+      open(other_paths, open_.only, open_.snapshot, open_.stated);
     return {};
   }
   return ask("only one of several open logs can be closed; the runs of one file stay together", [&] {

@@ -137,8 +137,6 @@ class RunSession : public QObject {
   };
   struct Opened;
   using Work = std::function<void(Opened&)>;
-  void openFiles(const std::shared_ptr<Opened>& result);
-  void openAsStated(const QStringList& paths, bool snapshot);  // with what was stated about the open files
   void launch(const QString& what, std::shared_ptr<Opened> result, Work work);
   void startOpener(std::shared_ptr<Opened> result, Work work);
   void adopt(Opened& result);
@@ -152,7 +150,6 @@ class RunSession : public QObject {
   bool caughtUp(const std::vector<std::shared_ptr<const History>>& histories);
   void noticeFollowed();
   void fill();
-  void stopFilling();
 
   Open open_;
   std::vector<std::unique_ptr<Follower>> followers_;
@@ -161,11 +158,12 @@ class RunSession : public QObject {
   std::uint64_t caught_up_sequence_ = 0;
   int ticks_without_news_ = 0;
   QTimer follow_timer_;
-  std::thread opener_, filler_;
+  std::thread opener_;
   std::function<void()> newest_request_;  // starts the newest request, after the opener has cancelled the earlier one
-  std::atomic<bool> cancelled_ = false, filling_cancelled_ = false;
+  std::atomic<bool> cancelled_ = false;
   std::atomic<double> filling_ = 0;
   bool can_grow_ = false, shows_new_ = false;
+  std::jthread filler_;  // reads the files completely while a sample is shown
   std::jthread grower_;  // appends new steps of the sources to the histories
 };
 
