@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <ranges>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -53,11 +54,7 @@ class FailOn {
  public:
   explicit FailOn(const std::string& option) {
     const std::string words = option.empty() ? "severe" : option;
-    for (std::size_t begin = 0; begin <= words.size();) {
-      const std::size_t end = std::min(words.find(',', begin), words.size());
-      add(words.substr(begin, end - begin));
-      begin = end + 1;
-    }
+    for (const auto word : std::views::split(words, ',')) add({word.begin(), word.end()});
   }
   bool meets(const Finding& finding) const {
     return (finding.ongoing || finding.kind == FindingKind::loss_not_finite) && names(finding);

@@ -259,7 +259,7 @@ CheckpointDialog::CheckpointDialog(const QString& folder, bool has_log, QWidget*
 
 // Reads the model in a thread, since measuring a layer of a large model takes seconds.
 void CheckpointDialog::describe() {
-  reader_ = std::thread([this] {
+  reader_ = std::jthread([this] {
     QString facts, problem;
     try {
       facts = describeCheckpoint(folder_);

@@ -70,7 +70,6 @@ class CheckpointDialog : public QDialog {
  public:
   // `has_log`: a log of the training is in the folder of the weights and can be opened instead.
   CheckpointDialog(const QString& folder, bool has_log, QWidget* parent);
-  ~CheckpointDialog() override { reader_.join(); }  // waits until the model has been read
   void addFiles(const QStringList& paths);
   // Offers an open checkpoint as the reference, together with the texts that it was run on.
   void offerReference(const CheckpointTexts& open);
@@ -100,7 +99,7 @@ class CheckpointDialog : public QDialog {
   CheckpointTexts open_;  // the checkpoint of offerReference()
   QPushButton* run_;
   bool readable_ = false;
-  std::thread reader_;
+  std::jthread reader_;  // reads the model
 };
 
 }  // namespace moescope

@@ -79,8 +79,7 @@ ThisImbalancePanel::ThisImbalancePanel(Selection* selection, QWidget* parent)
   table_ = new FigureTable({"tokens/s per GPU", "EP 8", "EP 16", "EP 32", "EP 64", "EP 128"}, this);
   table_->setAccessibleName(title());
   addBody(table_);
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, this, [this] { renew(); });
+  connect(selection_, &Selection::changed, this, [this] { renew(); });
   pause_.setSingleShot(true);
   pause_.setInterval(kAnswerPauseMs);
   connect(&pause_, &QTimer::timeout, this, [this] { renew(); });

@@ -58,8 +58,7 @@ TimeOfAStepPanel::TimeOfAStepPanel(Selection* selection, QWidget* parent)
   };
   lanes_ = new LayerLanes(this);
   for (PlotFrame* plot : std::initializer_list<PlotFrame*>{plot_, lanes_}) plot->refill = [this] { refill(); };
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, this, &TimeOfAStepPanel::followRun);
+  connect(selection_, &Selection::changed, this, &TimeOfAStepPanel::followRun);
   pause_.setSingleShot(true);
   pause_.setInterval(kBetweenLoadsMs);
   connect(&pause_, &QTimer::timeout, this, &TimeOfAStepPanel::markDirty);

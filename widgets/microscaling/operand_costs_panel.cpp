@@ -240,8 +240,7 @@ OperandCostsPanel::OperandCostsPanel(Selection* selection, QWidget* parent)
     view_->verticalHeader()->setDefaultSectionSize(view_->fontMetrics().height() + 4);
     view_->horizontalHeader()->setMinimumSectionSize(view_->fontMetrics().averageCharWidth() * 7);
   });
-  for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
-    connect(selection_, signal, this, &OperandCostsPanel::fill);
+  connect(selection_, &Selection::changed, this, &OperandCostsPanel::fill);
   measure_ = new QPushButton(this);
   measure_->hide();
   connect(measure_, &QPushButton::clicked, this, &OperandCostsPanel::measureOrCancel);
