@@ -3,6 +3,7 @@
 #include <QKeyEvent>
 
 #include "app/look/dialog_parts.h"
+#include "app/look/theme.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/type_scale.h"
