@@ -1,5 +1,6 @@
 #include "app/bars/status_line.h"
 
+#include <QEvent>
 #include <QFileInfo>
 #include <QLocale>
 #include <QPainter>

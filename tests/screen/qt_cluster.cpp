@@ -21,7 +21,6 @@
 #include "widgets/cluster/time_of_a_step_panel.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
-#include "widgets/plots/xy_plot.h"
 #include "widgets/selection/compared_runs.h"
 
 using namespace moescope;

@@ -11,7 +11,7 @@
 #include "core/cluster/ranks/placement.h"
 #include "core/model/moe/expert_placement.h"
 #include "widgets/look/fitted_text.h"
-#include "widgets/panel/layer_combo.h"
+#include "widgets/panel/controls.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/plot_frame.h"
 

@@ -31,7 +31,7 @@ void FindingsWatch::look() {
   QStringList heads;  // of the sentences about a run
   for (int place = 0; place < std::ssize(selection_->histories()); ++place)
     heads << (selection_->histories().size() == 1 ? QString() : runLetter(*selection_, place) + ": ");
-  worker_.start([this, histories = selection_->histories(), heads](std::stop_token stop) {
+  const auto scan = [this, histories = selection_->histories(), heads](const std::stop_token& stop) {
     Result result{.judged = histories};
     std::erase_if(scans_, [&](const auto& scan) { return std::ranges::count(histories, scan.first) == 0; });
     if (!histories.empty()) result.last_step = histories.front()->steps().last;
