@@ -6,6 +6,7 @@
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPaintEvent>
+#include <QPainter>
 #include <QTimer>
 #include <algorithm>
 #include <climits>
@@ -15,6 +16,9 @@
 #include "core/numerics/index.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/style.h"
+#include "widgets/look/tokens.h"
+#include "widgets/look/type_scale.h"
+#include "widgets/plots/color_scale.h"
 
 namespace moescope {
 namespace {
