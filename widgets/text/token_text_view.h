@@ -82,7 +82,7 @@ class TokenTextView : public PlotFrame {
   void layOut();
   void placeLetters();
   void foldLines();
-  QFont letters() const;
+  QFont letters() const { return scaledFont(formulaFont(font()), size_); }
   bool manyRows() const { return rows_.size() > 1; }
   int lineHeight() const { return letter_.height() + (manyRows() ? to_int(rows_.size()) * row_height_ : 0) + gap_; }
   int tokenAt(QPoint position, int* row) const;  // first byte of the token; -1: none
