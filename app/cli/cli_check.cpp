@@ -81,7 +81,9 @@ class FailOn {
     }
     std::string allowed = "severe, warning";
     for (const FindingKindInfo& info : finding_kinds()) {
-      if (word == info.word) return kinds_.push_back(info.kind);
+      std::string name = info.name;
+      std::ranges::replace(name, ' ', '-');
+      if (word == info.word || word == name) return kinds_.push_back(info.kind);
       allowed += std::string(", ") + info.word;
     }
     throw std::runtime_error(fmt::format("--fail-on: \"{}\" is not a finding; allowed: {}", word, allowed));
@@ -480,7 +482,9 @@ void add_check_command(CLI::App& app) {
       "Findings that end the command with status 1, separated by commas (default: severe): severe (all severe ones), "
       "warning (all warnings, too)";
   for (const FindingKindInfo& info : finding_kinds()) words += std::string(", ") + info.word;
-  words += "; with --against: regressed and differs (default), better, too-early, same";
+  words +=
+      ", or the name of a finding with hyphens (stale-bias); with --against: regressed and differs (default), better, "
+      "too-early, same";
   command.option("--fail-on", options->fail_on, words);
   command.option("--json", options->json, "Print all findings, or what --engine compares, as JSON");
   const Option follow = command.option("--follow", options->follow,

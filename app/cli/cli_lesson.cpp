@@ -51,11 +51,7 @@ void print_figures() {
   print_report(report);
 }
 
-const char* mark(LessonJudgement::State state) {
-  if (state == LessonJudgement::State::holds) return "holds ";
-  if (state == LessonJudgement::State::fails) return "FAILS ";
-  return "open  ";
-}
+constexpr const char* kStates[] = {"open  ", "holds ", "FAILS "};  // by LessonJudgement::State
 
 bool run_one(const LessonOptions& options, std::optional<std::int64_t> seed) {
   const ParsedLesson parsed = find_lesson(options.name, seed);
@@ -76,7 +72,8 @@ bool run_one(const LessonOptions& options, std::optional<std::int64_t> seed) {
       report.sentence(fmt::format("  {} {}", step + 1, lesson.steps[step].title));
     }
     const std::string note = line.judgement.note.empty() ? "" : " (" + line.judgement.note + ")";
-    report.sentence(fmt::format("    {} {}: {}", mark(line.judgement.state), line.text, line.judgement.text + note));
+    report.sentence(fmt::format("    {} {}: {}", kStates[static_cast<int>(line.judgement.state)], line.text,
+                                line.judgement.text + note));
   }
   report.sentence(outcome.holds ? "The result agrees with the lesson." : "The result does NOT agree with the lesson.");
   print_report(report);
@@ -187,8 +184,9 @@ void add_lesson_command(CLI::App& app) {
   command.option("--list", options->list, "List the lessons");
   command.option("--figures", options->figures, "List the figures that a lesson's checks can use");
   command.option("--quiet", options->quiet, "Print only the checks");
-  const Option student =
-      command.option("--student", options->student, "Name of the student, from which the seed follows");
+  const Option student = command.option(
+      "--student", options->student,
+      "Name of the student, from which the seed follows; capitals do not matter, a blank is the same as a hyphen");
   command.option("--form", options->form, "Write the form of this problem set, by name or number, for the student")
       .needs(student);
   command.option("--hand-in", options->hand_in, "Train the runs of this filled form and write the file to hand in");

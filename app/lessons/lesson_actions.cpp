@@ -126,9 +126,11 @@ void LessonActions::askForm(const QString& problem_set) {
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->setObjectName("problem_set_student");
   dialog->setWindowTitle("Form of a problem set");
-  dialog->setLabelText("Your name, as the course knows it. The seed of your runs follows from it:");
+  dialog->setLabelText(
+      "Your name, as the course knows it. The seed of your runs follows from it. Capitals do not matter, and a blank "
+      "is the same as a hyphen:");
   connect(dialog, &QInputDialog::textValueSelected, this,
-          [this, problem_set](const QString& student) { writeForm(problem_set, student.trimmed()); });
+          [this, problem_set](const QString& student) { writeForm(problem_set, student); });
   dialog->open();
 }
 

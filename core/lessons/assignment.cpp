@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <sstream>
 
 #include "core/config/config_difference.h"
 #include "core/config/config_rules.h"
@@ -61,14 +62,6 @@ void read_own_run(TomlSection& section, Assignment& assignment) {
   section.require("may_set");
 }
 
-std::int64_t last_step(const Lesson& lesson) {
-  std::int64_t last = 0;
-  for (const LessonStep& step : lesson.steps)
-    for (const LessonTask& task : step.tasks)
-      if (task.kind == LessonTask::Kind::run_until) last = std::max(last, task.until);
-  return last;
-}
-
 // Returns the index of the run that a key names, "A" to "D".
 int run_of_key(const std::string& key) {
   return key.size() == 1 && key[0] >= 'A' && key[0] <= 'D' ? key[0] - 'A' : -1;
@@ -104,6 +97,7 @@ HandIn read_hand_in(TomlSection& root) {
   hand_in.assignment = root.required_text("problem_set");
   hand_in.student = root.required_text("student");
   if (const std::string problem = student_problem(hand_in.student); !problem.empty()) root.problem("student", problem);
+  hand_in.student = student_name(hand_in.student);
   hand_in.seed = root.integer("seed", 0, 0, std::int64_t{1} << 40);
   root.require("seed");
   for_each_entry(root, "predictions", [&](const std::string& key, const toml::node& node) {
@@ -154,7 +148,7 @@ std::string prediction_problem(const LessonPrediction& prediction, double made) 
   return fmt::format("is {:g}; allowed: 1 to {:g}", made, choices);
 }
 
-// Returns the options by which moescope-cli trains a run of the set.
+// Returns the options by which moescope-cli trains a run of the set. Measurements that it leaves out cost time alone.
 std::string train_options(const Assignment& assignment, const RunConfig& config) {
   std::string options =
       fmt::format(" --preset {} --steps {} --portable --seed {}", assignment.preset, assignment.steps, config.seed);
@@ -162,7 +156,8 @@ std::string train_options(const Assignment& assignment, const RunConfig& config)
   base.portable = config.portable;
   base.seed = config.seed;
   for (const ConfigDifference& changed : difference(base, config))
-    if (!changed.setting.is_in<TelemetryConfig>()) options += " --set " + changed.setting.key() + '=' + changed.b;
+    if (!changed.setting.is_in<TelemetryConfig>() || changed.b != "0")
+      options += " --set " + changed.setting.key() + '=' + changed.b;
   return options;
 }
 
@@ -181,7 +176,8 @@ ParsedAssignment parse_assignment(std::string_view text, std::string_view file, 
   parsed.problems = std::move(lesson.problems);
   Assignment& assignment = parsed.assignment;
   assignment.lesson = std::move(lesson.lesson);
-  assignment.steps = last_step(assignment.lesson);
+  for (const LessonStep& step : assignment.lesson.steps)
+    for (const LessonTask& task : step.tasks) assignment.steps = std::max(assignment.steps, task.until);
   TomlProblems problems{std::string(file)};
   read_toml(text, problems, [&](TomlSection& root) {
     root.unread_table();  // the other keys are those of the lesson
@@ -213,21 +209,45 @@ ParsedAssignment find_assignment(std::string_view name, std::int64_t seed) {
   return unread<ParsedAssignment>(name, "no such problem set; allowed: " + joined(assignment_names(), ", "));
 }
 
+std::vector<LessonCheck> aims(const Assignment& assignment, int run) {
+  std::vector<LessonCheck> found;
+  for (const LessonStep& step : assignment.lesson.steps)
+    for (const LessonCheck& check : step.checks)
+      if (const auto* shown = std::get_if<RunFigure>(&check.figure.source); shown && shown->run == run)
+        found.push_back(check);
+  return found;
+}
+
+int max_marks(const Assignment& assignment) {
+  const Lesson& lesson = assignment.lesson;
+  std::int64_t marks = std::ssize(lesson.runs);
+  for (const LessonStep& step : lesson.steps) marks += step.prediction ? 1 : 0;
+  for (const AssignmentNumber& number : assignment.numbers) marks += number.marks;
+  for (const auto& [run, allowed] : assignment.may_set) marks += kCheckMarks * std::ssize(aims(assignment, run));
+  return to_int(marks);
+}
+
+std::string student_name(std::string_view typed) {
+  std::istringstream words{std::string(typed)};
+  std::string name;
+  for (std::string word; words >> word;) name += (name.empty() ? "" : "-") + word;
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return name;
+}
+
 std::int64_t seed_of_student(std::string_view student) {
   constexpr std::uint64_t kSeeds = 1000000;
   Digest digest;
-  digest.add(student);
+  digest.add(student_name(student));
   return static_cast<std::int64_t>(digest.value() % kSeeds) + 1;
 }
 
 std::string student_problem(std::string_view student) {
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("._@+-").find(c) != std::string_view::npos;
-  };
+  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyz0123456789._@+-";
   constexpr std::size_t kMaxLength = 64;
-  const bool is_name = !student.empty() && student.size() <= kMaxLength && std::ranges::all_of(student, allowed) &&
-                       std::isalnum(static_cast<unsigned char>(student.front()));
+  const std::string name = student_name(student);
+  const bool is_name = !name.empty() && name.size() <= kMaxLength && name.find_first_not_of(kAllowed) == name.npos &&
+                       std::isalnum(static_cast<unsigned char>(name.front()));
   return is_name ? "" : "must have 1 to 64 letters, digits and . _ @ + -, and begin with a letter or a digit";
 }
 
@@ -264,13 +284,14 @@ std::string to_toml(const HandIn& hand_in) {
 std::string hand_in_form(const Assignment& assignment, const std::string& student) {
   const Lesson& lesson = assignment.lesson;
   std::string text =
-      toml_comment(lesson.title + ". " + lesson.teaches) +
-      "# Replace every \"?\" by a number: first the predictions, then train the runs, then the answers. A prediction\n"
-      "# has its mark if it is made. Choose your settings at the end: take the # from a line. Then\n"
+      toml_comment(fmt::format("{}. {} marks.", lesson.title, max_marks(assignment))) +
+      "# Replace every \"?\" by a number: first the predictions, then train the runs, then the answers. Choose your\n"
+      "# settings at the end: take the # from a line. A prediction has 1 mark if it is made, right or not; a run has\n"
+      "# 1 mark if its losses are those of its settings. Then\n"
       "#   moescope-cli lesson --hand-in THIS_FILE -o HAND_IN.toml\n"
       "# trains the runs again and writes the file that you hand in.\n\n";
-  text += fmt::format("problem_set = \"{}\"\nstudent = \"{}\"\nseed = {}\n\n[predictions]\n", lesson.name, student,
-                      seed_of_student(student));
+  text += fmt::format("problem_set = \"{}\"\nstudent = \"{}\"\nseed = {}\n\n[predictions]\n", lesson.name,
+                      student_name(student), seed_of_student(student));
   for (std::size_t i = 0; i < lesson.steps.size(); ++i) {
     text += '\n' + toml_comment(fmt::format("{}. {}\n{}", i + 1, lesson.steps[i].title, lesson.steps[i].text));
     if (lesson.steps[i].prediction) text += prediction_form(*lesson.steps[i].prediction, to_int(i));
@@ -283,19 +304,20 @@ std::string hand_in_form(const Assignment& assignment, const std::string& studen
   text += "\n[answers]\n";
   for (const AssignmentNumber& number : assignment.numbers)
     text += '\n' +
-            toml_comment(fmt::format("{}; may differ by {:g} % of its value", number.question, 100 * number.within)) +
+            toml_comment(fmt::format("{}; may differ by {:g} % of its value; {}", number.question, 100 * number.within,
+                                     counted(number.marks, "mark", "marks"))) +
             number.value + " = \"?\"\n";
   for (const auto& [run, settings] : assignment.may_set) {
     text += fmt::format("\n# Your settings of run {}, a line KEY = VALUE for each; what they must reach:\n",
                         run_letter(run));
-    for (const LessonStep& step : lesson.steps)
-      for (const LessonCheck& check : step.checks)
-        if (const auto* shown = std::get_if<RunFigure>(&check.figure.source); shown && shown->run == run)
-          text += toml_comment("  " + check.text);
+    for (const LessonCheck& aim : aims(assignment, run))
+      text += toml_comment(fmt::format("{}; {} marks", aim.text, kCheckMarks));
     text += std::string("[settings.") + run_letter(run) + "]\n";
-    for (const Setting& setting : settings)
-      text += '\n' + toml_comment(setting.field().help) + "# " + setting.key() + " = " +
-              toml_value(setting.field().get(lesson.runs[run])) + "    (" + allowed_text(setting.field()) + ")\n";
+    for (const Setting& setting : settings) {
+      const std::string& help = setting.field().help;  // its later sentences answer predictions
+      text += '\n' + toml_comment(help.substr(0, help.find(". "))) + "# " + setting.key() + " = " +
+              toml_value(setting.field().get(lesson.runs[run])) + "    # " + allowed_text(setting.field()) + '\n';
+    }
   }
   return text;
 }
@@ -317,14 +339,13 @@ std::vector<std::string> hand_in_problems(const HandIn& hand_in, const Assignmen
       problems.push_back("answers." + value + " is not asked for");
   for (const auto& [run, digest] : hand_in.losses)
     if (run >= std::ssize(lesson.runs)) problems.push_back(std::string("losses: there is no run ") + run_letter(run));
+  std::map<int, std::vector<Setting>> allowed = assignment.may_set;
   for (const auto& [run, settings] : hand_in.settings) {
     if (run >= std::ssize(lesson.runs)) {
       problems.push_back(std::string("settings: there is no run ") + run_letter(run));
       continue;
     }
-    const auto allowed = assignment.may_set.find(run);
-    const std::string reason = settings_problem(
-        settings, allowed == assignment.may_set.end() ? std::vector<Setting>() : allowed->second, lesson.runs[run]);
+    const std::string reason = settings_problem(settings, allowed[run], lesson.runs[run]);
     if (!reason.empty()) problems.push_back(std::string("settings.") + run_letter(run) + ": " + reason);
   }
   return problems;

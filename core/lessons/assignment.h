@@ -7,8 +7,9 @@
 //   [[assignment.number]]                a figure that the student reads: value (a name of [step.values]), question,
 //                                        within (largest relative error), marks; shares are asked for in %
 // Each prediction of a step gives a mark when it is made, each run a mark when its losses are those of its settings,
-// and each check two marks. The runs take the steps of the last run_until task; their seed follows from the student's
-// name. Their products are portable, as those of all lessons, so that every machine computes the same bits.
+// and each check of a run that the student sets two marks. The runs take the steps of the last run_until task; their
+// seed follows from the student's name. Their products are portable, as those of all lessons, so that every machine
+// computes the same bits.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +46,13 @@ std::vector<std::string> assignment_names();
 // Reads a built-in problem set by name or number ("2").
 ParsedAssignment find_assignment(std::string_view name, std::int64_t seed);
 
+inline constexpr int kCheckMarks = 2;
+// Returns what a run that the student sets must reach.
+std::vector<LessonCheck> aims(const Assignment& assignment, int run);
+int max_marks(const Assignment& assignment);
+
+// Returns the name as forms and hand-ins have it: "ada-lovelace" for " Ada  Lovelace". The functions below read both.
+std::string student_name(std::string_view typed);
 // Returns the seed of a student's runs, 1 to 1,000,000.
 std::int64_t seed_of_student(std::string_view student);
 // Returns why a student cannot have this name, which becomes a part of tables; empty if it is allowed.

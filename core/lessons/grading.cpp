@@ -18,7 +18,6 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kGradedArrayBytes = std::size_t{4} << 20;
-constexpr double kCheckMarks = 2;
 
 struct ReadHandIn {
   HandIn hand_in;
@@ -29,20 +28,15 @@ ReadHandIn read(const std::string& path, GradedHandIn& graded) {
   graded.file = path;
   ParsedHandIn parsed = load_hand_in(path);
   ReadHandIn result{std::move(parsed.hand_in), std::nullopt};
-  if (!parsed.problems.empty()) {
-    graded.problem = joined(parsed.problems, "\n", &ConfigProblem::text);
-    return result;
-  }
-  graded.student = result.hand_in.student;
   ParsedAssignment found = find_assignment(result.hand_in.assignment, seed_of_student(result.hand_in.student));
-  std::vector<std::string> problems;
-  for (const ConfigProblem& problem : found.problems) problems.push_back(problem.text());
-  if (problems.empty()) graded.assignment = found.assignment.lesson.name;
-  if (problems.empty()) problems = hand_in_problems(result.hand_in, found.assignment);
-  if (problems.empty())
+  graded.problem = joined(parsed.problems.empty() ? found.problems : parsed.problems, "\n", &ConfigProblem::text);
+  if (parsed.problems.empty()) graded.student = result.hand_in.student;
+  if (found.problems.empty()) graded.assignment = found.assignment.lesson.name;
+  if (graded.problem.empty()) graded.problem = joined(hand_in_problems(result.hand_in, found.assignment), "\n");
+  if (graded.problem.empty())
     result.assignment = std::move(found.assignment);
-  else
-    graded.problem = joined(problems, "\n");
+  else  // 0 of the marks of its set
+    graded.marks.push_back({"Hand-in", 0, found.problems.empty() ? max_marks(found.assignment) : 0.0, graded.problem});
   return result;
 }
 
@@ -94,9 +88,16 @@ class GradedRuns {
 
 constexpr const char* kOtherLosses = "no marks, because the losses of its run are others";
 
-GradeMark prediction_mark(const HandIn& hand_in, const LessonStep& step, int index) {
-  const bool made = hand_in.predictions.contains(index);
-  return {"Prediction: " + step.title, made ? 1.0 : 0.0, 1, made ? "made" : "not made"};
+GradeMark prediction_mark(const HandIn& hand_in, const LessonStep& step, int index, const LessonReader& reader) {
+  const LessonPrediction& prediction = *step.prediction;
+  const auto made = hand_in.predictions.find(index);
+  if (made == hand_in.predictions.end()) return {"Prediction: " + step.title, 0, 1, "not made"};
+  std::string result = "made";
+  if (!prediction.number)
+    result += made->second == prediction.right + 1 ? ", right" : "; right: " + prediction.choices[prediction.right];
+  else if (const std::optional<double> value = reader.read(*prediction.number))
+    result += ": " + shortest(made->second) + "; measured " + figure_text(*prediction.number, *value);
+  return {"Prediction: " + step.title, 1, 1, result};
 }
 
 GradeMark number_mark(const HandIn& hand_in, const AssignmentNumber& number, const GradedRuns& runs) {
@@ -134,12 +135,12 @@ GradeMark check_mark(const LessonCheck& check, const GradedRuns& runs) {
 
 void mark_hand_in(const HandIn& hand_in, const Assignment& assignment, const RunPool& pool, GradedHandIn& graded) {
   const std::vector<LessonStep>& steps = assignment.lesson.steps;
-  for (std::size_t i = 0; i < steps.size(); ++i)
-    if (steps[i].prediction) graded.marks.push_back(prediction_mark(hand_in, steps[i], to_int(i)));
   const GradedRuns runs(hand_in, assignment, pool, graded.marks);
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    if (steps[i].prediction) graded.marks.push_back(prediction_mark(hand_in, steps[i], to_int(i), runs.reader()));
   for (const AssignmentNumber& number : assignment.numbers) graded.marks.push_back(number_mark(hand_in, number, runs));
-  for (const LessonStep& step : steps)
-    for (const LessonCheck& check : step.checks) graded.marks.push_back(check_mark(check, runs));
+  for (const auto& [run, allowed] : assignment.may_set)
+    for (const LessonCheck& aim : aims(assignment, run)) graded.marks.push_back(check_mark(aim, runs));
 }
 
 void add_runs(const HandIn& hand_in, const Assignment& assignment, RunPool& pool) {
@@ -195,13 +196,9 @@ std::vector<GradedHandIn> grade(std::span<const std::string> paths, const std::f
   for (const ReadHandIn& file : read_files)
     if (file.assignment) add_runs(file.hand_in, *file.assignment, pool);
   pool.train(progress);
-  for (std::size_t i = 0; i < graded.size(); ++i) {
-    const ReadHandIn& file = read_files[i];
-    if (file.assignment)
+  for (std::size_t i = 0; i < graded.size(); ++i)
+    if (const ReadHandIn& file = read_files[i]; file.assignment)
       mark_hand_in(file.hand_in, *file.assignment, pool, graded[i]);
-    else
-      graded[i].marks.push_back({"Hand-in", 0, 1, graded[i].problem});
-  }
   return graded;
 }
 

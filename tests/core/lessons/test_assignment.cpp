@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,7 +15,10 @@
 #include "core/files/text/words.h"
 #include "core/files/whole_file.h"
 #include "core/lessons/grading.h"
+#include "core/lessons/lesson_figures.h"
 #include "core/lessons/run_pool.h"
+#include "core/recording/recording.h"
+#include "tests/support/run_command.h"
 
 namespace moescope {
 namespace {
@@ -79,10 +83,13 @@ struct Expected {
   std::vector<std::string> lost = {};
 };
 
+constexpr int kMarksOfSet1 = 21;
+
 void expect_marks(const GradedHandIn& graded, const Expected& expected) {
   if (!expected.problem.empty()) {
     EXPECT_NE(graded.problem.find(expected.problem), std::string::npos) << graded.problem;
     EXPECT_EQ(graded.score(), 0);
+    EXPECT_EQ(graded.max_score(), graded.assignment.empty() ? 0 : kMarksOfSet1);
     return;
   }
   for (const GradeMark& mark : graded.marks) {
@@ -142,6 +149,10 @@ TEST_F(Grading, RightWrongDamagedAndForgedHandInsAreToldApart) {
     SCOPED_TRACE(hand_ins[i].name);
     expect_marks(graded[i], hand_ins[i]);
   }
+  EXPECT_EQ(graded.front().max_score(), kMarksOfSet1);
+  const auto prediction = std::ranges::find(graded.front().marks, "Prediction: A loss of your own", &GradeMark::name);
+  ASSERT_NE(prediction, graded.front().marks.end());
+  EXPECT_EQ(prediction->output, "made, right");
   EXPECT_NE(graded.front().problem.find("several hand-ins"), std::string::npos);
   EXPECT_EQ(graded[1].problem, "");
 }
@@ -158,6 +169,83 @@ TEST_F(Grading, ResultsHaveGradescopeFormat) {
   const std::vector<GradedHandIn> rows = {graded};
   const std::string csv = to_csv(marks_table(rows));
   EXPECT_NE(csv.find("a.toml,ada,set,1,3,"), std::string::npos) << csv;
+}
+
+// The commands run as they stand in the form, for a few steps.
+TEST_F(Grading, CommandsOfAFormRecordEveryFigureThatGradingReads) {
+  constexpr int kSteps = 120;
+  for (const std::string& name : assignment_names()) {
+    SCOPED_TRACE(name);
+    Assignment set = find_assignment(name, seed_of_student("ada")).assignment;
+    std::istringstream form(hand_in_form(set, "ada"));
+    const std::string steps = "--steps " + std::to_string(set.steps);
+    std::vector<HistoryPtr> recorded, trained;
+    RunPool pool(std::size_t{4} << 20);
+    for (const RunConfig& run : set.lesson.runs) pool.add(run, kSteps);
+    pool.train({});
+    for (const RunConfig& run : set.lesson.runs) trained.push_back(pool.find(run, kSteps).history);
+    for (std::string line; std::getline(form, line);) {
+      if (!line.starts_with("#   moescope-cli train")) continue;
+      const std::string command = replaced(line.substr(4), steps, "--steps " + std::to_string(kSteps));
+      const Ended ended = run("cd " + folder_.string() + " && " + replaced(command, "moescope-cli", MOESCOPE_CLI));
+      ASSERT_EQ(ended.status, 0) << command << '\n' << ended.output;
+      recorded.push_back(RecordingReader((folder_ / line.substr(line.rfind(' ') + 1)).string()).load(0));
+    }
+    ASSERT_EQ(recorded.size(), trained.size());
+    LessonReader of_form({}), of_grading({});
+    of_form.set_histories(recorded);
+    of_grading.set_histories(trained);
+    std::vector<LessonFigure> figures;
+    for (const AssignmentNumber& number : set.numbers) figures.push_back(number.figure);
+    for (const auto& [run, allowed] : set.may_set)
+      for (const LessonCheck& aim : aims(set, run)) figures.push_back(aim.figure);
+    for (const LessonFigure& figure : figures) {
+      ASSERT_TRUE(of_grading.read(figure)) << figure.key;
+      EXPECT_EQ(of_form.read(figure), of_grading.read(figure)) << figure.key;
+    }
+  }
+}
+
+// A form stays TOML when the # of every setting is taken, tells all marks, and has neither the result of the set nor
+// more on a setting than what it is, which would answer the predictions.
+TEST(Assignment, AFormCanBeFilledInAndAnswersNothing) {
+  for (const std::string& name : assignment_names()) {
+    SCOPED_TRACE(name);
+    const Assignment set = find_assignment(name, seed_of_student("ada")).assignment;
+    const std::string form = hand_in_form(set, "ada");
+    const std::string filled_form = std::regex_replace(form, std::regex("\n# ([a-z_]+\\.[a-z0-9_.]+ = )"), "\n$1");
+    const ParsedHandIn filled = parse_hand_in(filled_form, "form");
+    EXPECT_TRUE(filled.problems.empty()) << joined(filled.problems, "\n", &ConfigProblem::text);
+    EXPECT_EQ(joined(hand_in_problems(filled.hand_in, set), "\n"), "");
+    for (const auto& [run, settings] : set.may_set) {
+      EXPECT_EQ(filled.hand_in.settings.at(run).size(), settings.size());
+      for (const Setting& setting : settings) {
+        const std::string& help = setting.field().help;
+        const std::size_t more = help.find(". ");
+        EXPECT_TRUE(more == std::string::npos || form.find(help.substr(more + 2, 20)) == std::string::npos) << help;
+      }
+    }
+    EXPECT_EQ(form.find(set.lesson.teaches.substr(0, 30)), std::string::npos);
+    std::int64_t marks = std::ssize(set.lesson.runs) + std::ssize(set.lesson.steps);
+    const std::string one_line = std::regex_replace(form, std::regex("\n# "), " ");
+    const std::regex mark("; (\\d) marks?");
+    for (std::sregex_iterator match(one_line.begin(), one_line.end(), mark), end; match != end; ++match)
+      marks += std::stoi((*match)[1]);
+    EXPECT_EQ(marks, max_marks(set));
+    EXPECT_NE(form.find(std::to_string(marks) + " marks."), std::string::npos);
+  }
+}
+
+TEST(Assignment, CapitalsAndBlanksOfANameDoNotMatter) {
+  for (const char* typed : {"Ada Lovelace", " ada  lovelace ", "ADA-LOVELACE"}) {
+    EXPECT_EQ(student_problem(typed), "");
+    EXPECT_EQ(student_name(typed), "ada-lovelace");
+    EXPECT_EQ(seed_of_student(typed), seed_of_student("ada-lovelace"));
+    const Assignment set = find_assignment("1", seed_of_student(typed)).assignment;
+    EXPECT_EQ(hand_in_form(set, typed), hand_in_form(set, "ada-lovelace"));
+  }
+  const std::string typed = replaced(solution("1-router-of-your-own.toml"), "\"solution\"", "\"Solution\"");
+  EXPECT_EQ(parse_hand_in(typed, "file").hand_in.student, "solution");
 }
 
 TEST(Assignment, FormsAndHandInsAreReadBack) {

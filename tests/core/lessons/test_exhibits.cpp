@@ -106,6 +106,14 @@ TEST(ExhibitList, EachHasASourceAndACheckOfOnesOwnThatFailsInTheWrongRun) {
     EXPECT_TRUE(
         std::ranges::any_of(step.checks, [&](const LessonCheck& check) { return tells_apart(check, step.checks); }));
     EXPECT_FALSE(step.view.panels.empty());
+    for (const LessonCheck& check : step.checks) {  // one name for a finding in Watch, text and command
+      if (check.figure.key != "finding") continue;
+      std::string finding = std::get<RunFigure>(check.figure.source).argument;
+      EXPECT_NE(check.text.find('"' + finding + '"'), std::string::npos) << check.text;
+      EXPECT_NE(advice.find('*' + finding + '*'), std::string::npos) << finding;
+      std::ranges::replace(finding, ' ', '-');
+      EXPECT_NE(advice.find("--fail-on " + finding + '\n'), std::string::npos) << finding;
+    }
   }
 }
 
