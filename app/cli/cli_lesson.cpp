@@ -185,8 +185,7 @@ void add_lesson_command(CLI::App& app) {
   command.option("--figures", options->figures, "List the figures that a lesson's checks can use");
   command.option("--quiet", options->quiet, "Print only the checks");
   const Option student = command.option(
-      "--student", options->student,
-      "Name of the student, from which the seed follows; capitals do not matter, a blank is the same as a hyphen");
+      "--student", options->student, "Name of the student, for the seed; capitals do not matter, a blank is a hyphen");
   command.option("--form", options->form, "Write the form of this problem set, by name or number, for the student")
       .needs(student);
   command.option("--hand-in", options->hand_in, "Train the runs of this filled form and write the file to hand in");

@@ -127,8 +127,8 @@ void LessonActions::askForm(const QString& problem_set) {
   dialog->setObjectName("problem_set_student");
   dialog->setWindowTitle("Form of a problem set");
   dialog->setLabelText(
-      "Your name, as the course knows it. The seed of your runs follows from it. Capitals do not matter, and a blank "
-      "is the same as a hyphen:");
+      "Your name, as the course knows it. The seed of your runs follows from it.\n"
+      "Capitals do not matter, and a blank is the same as a hyphen:");
   connect(dialog, &QInputDialog::textValueSelected, this,
           [this, problem_set](const QString& student) { writeForm(problem_set, student); });
   dialog->open();
