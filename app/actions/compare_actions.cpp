@@ -281,10 +281,13 @@ void CompareActions::measureGradients(int interval) {
 // Starts all open runs again with the next seed.
 void CompareActions::trainNextSeed() {
   --seeds_left_;
-  ended_seed_ = workspaces_->compare()->judged()->newestConclusions();
+  ended_seed_ = workspaces_->compare()->judged()->openSeed();
   next_seed_ = session_->configs();
   for (RunConfig& config : next_seed_) ++config.seed;
   emit startRequested(next_seed_);
+  messages_->say(QString("The runs train again from step 0 with seed %1; the recording of the seed before is kept")
+                     .arg(next_seed_.front().seed),
+                 8000);
 }
 
 // Keeps the conclusions of the seed that has ended once the runs with the next one are open; other runs end the series.

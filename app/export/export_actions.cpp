@@ -211,6 +211,7 @@ ReportSource ExportActions::reportSource() const {
   ReportSource source;
   source.selection = selection_;
   source.compared = compared_;
+  source.judged = workspaces_->compare()->judged();
   source.configs = session_->configs();
   source.file = QFileInfo(session_->path()).fileName();
   const auto take = [](const Workspace* workspace, std::initializer_list<const char*> docks, QList<Panel*>& into) {
@@ -218,14 +219,13 @@ ReportSource ExportActions::reportSource() const {
       if (Panel* panel = workspace->panel(dock)) into << panel;
   };
   if (session_->histories().size() > 1)
-    take(workspaces_->compare(),
-         {"dock_compare_loss", "dock_compare_gap", "dock_compare_load_difference", "dock_compare_flips",
-          "dock_compare_gradient"},
-         source.of_all);
+    take(workspaces_->compare(), {"dock_compare_loss", "dock_compare_gap", "dock_compare_gradient"}, source.of_all);
   else
     take(workspaces_->overview(), {"dock_loss"}, source.of_all);
   take(workspaces_->overview(), {"dock_quant_error"}, source.of_each);
   if (!comparesForced(*selection_)) {
+    if (session_->histories().size() > 1)
+      take(workspaces_->compare(), {"dock_compare_load_difference", "dock_compare_flips"}, source.of_all);
     take(workspaces_->router(), {"dock_router_load_over_time", "dock_router_balance"}, source.of_each);
     take(workspaces_->overview(), {"dock_expert_load", "dock_all_to_all"}, source.of_each);
   }

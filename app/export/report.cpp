@@ -34,6 +34,7 @@ namespace {
 
 constexpr std::int64_t kLossSteps = 10;  // of the mean loss, as in the panel Loss
 constexpr QSize kPictureSize{640, 330};
+constexpr const char* kPictureId = "picture-of-report-";  // begins the names in a picture until it is written
 
 constexpr const char* kStyle = R"css(
 body { background: var(--surface); max-width: 1240px; margin: 24px auto; padding: 0 16px; }
@@ -112,10 +113,10 @@ class HtmlReport {
     return i < source_.compared->runs().size() ? source_.compared->runs()[i] : unknown;
   }
   bool noiseTwin(std::size_t i) const { return compared(i).noise_twin; }
-  PairedRun paired(std::size_t i) const { return {histories_[i], compared(i).same_start}; }
   Judging judging() const { return source_.compared->judging(*source_.selection); }
   QString twinWords(std::size_t i) const;
-  QString nextStep(std::span<const Conclusion> conclusions) const;
+  QString seedNote() const;
+  QString nextStep() const;
   QString lettersWhere(const std::function<bool(std::size_t)>& holds) const;
 
   void head();
@@ -129,7 +130,8 @@ class HtmlReport {
   void findings();
   void finding(const Finding& finding, const QString& runs);
   void pictures();
-  void picture(Panel* panel);
+  QString figure(Panel* panel);
+  void write(const QStringList& figures);
   void cluster();
   void changes();
   void allSettings();
@@ -152,12 +154,12 @@ void HtmlReport::head() {
   if (names.isEmpty()) names << (compares() ? "Noise twins" : "No run");
   const QString title =
       listed(names) + (compares() ? " against " + runName(*source_.selection, 0).toHtmlEscaped() : QString());
+  const QString file = source_.configs.empty() ? "Log " : "Recording ";
   out_ += QString(
               "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>%1 - MoEScope</title><meta "
               "name=\"viewport\" content=\"width=device-width\"><style>%2</style></head><body>\n"
               "<h1>%1</h1>\n<p class=\"muted\">%3%4</p>\n")
-              .arg(title, pageStyle(),
-                   source_.file.isEmpty() ? QString() : "Recording " + source_.file.toHtmlEscaped() + ", ",
+              .arg(title, pageStyle(), source_.file.isEmpty() ? QString() : file + source_.file.toHtmlEscaped() + ", ",
                    "report of " + QDateTime::currentDateTime().toString("yyyy-MM-dd hh:mm"));
 }
 
@@ -209,42 +211,59 @@ void HtmlReport::outcome() {
 }
 
 void HtmlReport::comparison() {
-  std::vector<Conclusion> conclusions;
+  JudgedRuns& judged = *source_.judged;
   QString rows, sentences, twins;
-  for (std::size_t i = 1; i < histories_.size(); ++i) {
-    if (noiseTwin(i)) {
-      twins += QString("<p><b>%1</b> is a noise twin: %2</p>\n").arg(name(i), twinWords(i));
-      continue;
+  for (std::size_t i = 1; i < histories_.size(); ++i)
+    if (noiseTwin(i)) twins += QString("<p><b>%1</b> is a noise twin: %2</p>\n").arg(name(i), twinWords(i));
+  if (const QString notice = judged.update(); !notice.isEmpty())
+    out_ += QString("<p class=\"note\"><b>Not judged:</b> %1</p>\n").arg(notice.toHtmlEscaped());
+  else
+    for (const int place : judged.candidates()) {
+      const Conclusion& c = judged.conclusion(place);
+      QString gap = figureText(c.gap, 4), reason;
+      if (!is_missing(c.half_width)) gap = gapText(c);
+      if (const auto reasons = verdict_reasons(c); !reasons.empty()) reason = html(reasons.front());
+      rows += tableRow({name(place), "<b>" + html(verdict_name(c)) + "</b>", reason, gap, figureText(c.matters, 4),
+                        c.steps.empty() ? QString() : QString("%1 to %2").arg(c.steps.first).arg(c.steps.last)});
+      if (!judged.isOverSeeds()) sentences += "<p>" + html(verdict_sentence(c)) + ".</p>";
     }
-    const Conclusion& c = conclusions.emplace_back(conclude(histories_.front(), paired(i), twins_, judging()));
-    QString gap = figureText(c.gap, 4), reason;
-    if (!is_missing(c.half_width)) gap = gapText(c);
-    if (const auto reasons = verdict_reasons(c); !reasons.empty()) reason = html(reasons.front());
-    rows += tableRow({name(i), "<b>" + html(verdict_name(c)) + "</b>", reason, gap, figureText(c.matters, 4),
-                      c.steps.empty() ? QString() : QString("%1 to %2").arg(c.steps.first).arg(c.steps.last)});
-    sentences += "<p>" + html(verdict_sentence(c)) + ".</p>";
-  }
-  if (!conclusions.empty())
-    out_ += "<table class=\"verdict\">\n" +
-            tableRow({"run", "verdict", "reason", "mean loss gap to A, nats/token, \u00b195 %", "gap that matters",
-                      "compared steps"},
-                     "th") +
-            rows + "</table>\n" + nextStep(conclusions) + "<details><summary>The verdicts in full</summary>" +
-            sentences + "</details>\n";
+  if (!rows.isEmpty())
+    out_ +=
+        "<table class=\"verdict\">\n" +
+        tableRow(
+            {"run", "verdict", "reason", "mean loss gap to " + judged.baselineLetter() + ", nats/token, \u00b195 %",
+             "gap that matters", "compared steps"},
+            "th") +
+        rows + "</table>\n" + seedNote() + nextStep() +
+        (sentences.isEmpty() ? "" : "<details><summary>The verdicts in full</summary>" + sentences + "</details>\n");
   const QString about =
       QString::fromUtf8(asset(twins_.empty() ? "panels/report_no_twin.html" : "panels/report_gap.html"));
   out_ += twins + (twins_.empty() ? about : about.arg(100 * judging().matters));
 }
 
+QString HtmlReport::seedNote() const {
+  const QString seeds = source_.judged->seedText();
+  if (seeds.isEmpty()) return {};
+  return "<p><b>" + seeds.left(1).toUpper() + seeds.mid(1) + ".</b> " +
+         (source_.judged->isOverSeeds() ? "Verdicts and gaps are means over these seeds, with Student's interval. All "
+                                          "other figures, pictures and findings are those of the last seed.</p>\n"
+                                        : "All verdicts, figures, pictures and findings are those of this seed.</p>\n");
+}
+
 // What would settle open verdicts, as the line of verdicts in the window offers it.
-QString HtmlReport::nextStep(std::span<const Conclusion> conclusions) const {
-  const Settlement found = what_settles(conclusions, true);
+QString HtmlReport::nextStep() const {
+  const JudgedRuns& judged = *source_.judged;
+  const Settlement found = judged.settlement();
   QString step;
   if (found.how == Settlement::How::first_twin)
     step = "add a noise twin, another run with the settings of A: it shows how large a gap chance alone causes.";
   else if (found.how == Settlement::How::another_twin)
     step = "add one more noise twin, another run with the settings of A: it makes the intervals narrower.";
-  else if (std::ranges::any_of(conclusions, depends_on_seed))
+  else if (found.how == Settlement::How::forced_balance)
+    step = "train all runs again with forced balance: the verdicts are then about arithmetic alone.";
+  else if (judged.isOverSeeds() && judged.dependsOnSeed())
+    step = "train the same runs with further seeds. " + judged.openSeedForms().value(0);
+  else if (judged.dependsOnSeed())
     step = "train the same runs with further seeds: these are the verdicts of one seed, and another may give another.";
   else if (found.how == Settlement::How::more_steps)
     step = QString("train all runs to step %1.").arg(groupedText(found.step));
@@ -299,13 +318,15 @@ void HtmlReport::figuresTable() {
                               {"routing flips against A, %"},
                               {"flips by rounding, %"},
                               {"gradient cosine"},
-                              {"gradient error, %"}};
+                              {"gradient error, %"},
+                              {"largest share flushed to zero, %"}};
   const Selection& selection = *source_.selection;
   const std::vector<OperandSqnr> sqnr =
       operand_sqnr(histories_, last_common_steps(histories_, 1, selection.shownStepOf(*histories_.front())).last);
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     const History& run = *histories_[i];
     const std::int64_t last = selection.shownStepOf(run);
+    const FormatCosts costs = format_costs(run, last);
     const RouterWindow window = router_window(run, last);
     const RunFigures figures = run_figures(run, window_steps(run, last)),
                      losses = run_figures(run, window_steps(run, last, kLossSteps));
@@ -326,7 +347,8 @@ void HtmlReport::figuresTable() {
     const auto if_routed = [is_forced](float share) { return is_forced ? QString() : figureText(share, 2, 100); };
     cells << figureText(figures.tokens_per_s, 0) << figureText(sqnr[i].worst_db, 1) << figureText(sqnr[i].mean_db, 1)
           << if_routed(figures.flip_rate) << if_routed(figures.rounding_flip_rate)
-          << figureText(figures.gradient_cosine, 5) << figureText(format_costs(run, last).gradient_error, 1, 100);
+          << figureText(figures.gradient_cosine, 5) << figureText(costs.gradient_error, 1, 100)
+          << figureText(costs.flushed, 1, 100);
     for (std::size_t column = 0; column < columns.size(); ++column) columns[column].cells << cells[to_int(column)];
   }
   const auto is_empty = [](const Column& column) { return column.cells.join(QString()).isEmpty(); };
@@ -417,38 +439,58 @@ void HtmlReport::findings() {
   }
 }
 
-void HtmlReport::picture(Panel* panel) {
-  const PrintedPicture drawn =
-      panelPicture(panel, *source_.selection, PictureKind::svg, kPictureSize, "f" + QByteArray::number(++pictures_));
+// Returns a figure of the panel with its explanation and numbers; empty: the panel has no data.
+QString HtmlReport::figure(Panel* panel) {
+  const PrintedPicture drawn = panelPicture(panel, *source_.selection, PictureKind::svg, kPictureSize, kPictureId);
   QList<PlotFrame*> plots = panel->findChildren<PlotFrame*>();
   plots.removeIf([panel](const PlotFrame* plot) { return !plot->isVisibleTo(panel); });
   const bool empty =
       !plots.isEmpty() && std::ranges::all_of(plots, [](const PlotFrame* plot) { return !plot->notice().isEmpty(); });
   if (empty) {
     absent_ << panel->title();
-    return;
+    return {};
   }
-  out_ += QString(
-              "<figure>%1\n<details><summary>How to read \"%2\"</summary>%3</details>\n"
-              "<details><summary>The numbers</summary><pre>%4</pre></details></figure>\n")
-              .arg(QString::fromUtf8(drawn.html), panel->title().toHtmlEscaped(), cardInPrint(panel->explain()),
-                   panel->csv().toHtmlEscaped());
+  return QString(
+             "<figure>%1\n<details><summary>How to read \"%2\"</summary>%3</details>\n"
+             "<details><summary>The numbers</summary><pre>%4</pre></details></figure>\n")
+      .arg(QString::fromUtf8(drawn.html), panel->title().toHtmlEscaped(), cardInPrint(panel->explain()),
+           panel->csv().toHtmlEscaped());
 }
 
-void HtmlReport::pictures() {
-  out_ += "<h2>Pictures</h2>\n<div class=\"figures\">\n";
-  Selection* selection = source_.selection;
-  for (Panel* panel : source_.of_all) picture(panel);
+// Writes figures under names of their own, because the page has several pictures.
+void HtmlReport::write(const QStringList& figures) {
+  out_ += "<div class=\"figures\">\n";
+  for (QString figure : figures) out_ += figure.replace(QLatin1String(kPictureId), QString("f%1").arg(++pictures_));
   out_ += "</div>\n";
+}
+
+// A panel that draws the same for each run stands among those of all runs, once.
+void HtmlReport::pictures() {
+  out_ += "<h2>Pictures</h2>\n";
+  Selection* selection = source_.selection;
+  QStringList of_all;
+  for (Panel* panel : source_.of_all) of_all << figure(panel);
   const int run = selection->run();
+  std::vector<QStringList> of_each(histories_.size());
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     selection->setRun(to_int(i));
-    if (compares()) out_ += "<h3>Run " + name(i) + "</h3>\n";
-    out_ += "<div class=\"figures\">\n";
-    for (Panel* panel : source_.of_each) picture(panel);
-    out_ += "</div>\n";
+    for (Panel* panel : source_.of_each) of_each[i] << figure(panel);
   }
   selection->setRun(run);
+  for (qsizetype panel = 0; panel < of_each.front().size();) {
+    const QString first = of_each.front()[panel];
+    const bool is_equal =
+        std::ranges::all_of(of_each, [&](const QStringList& figures) { return figures[panel] == first; });
+    if (is_equal) of_all << first;
+    for (QStringList& figures : of_each)
+      if (is_equal) figures.removeAt(panel);
+    if (!is_equal) ++panel;
+  }
+  write(of_all);
+  for (std::size_t i = 0; i < histories_.size() && !of_each.front().isEmpty(); ++i) {
+    if (compares()) out_ += "<h3>Run " + name(i) + "</h3>\n";
+    write(of_each[i]);
+  }
 }
 
 void HtmlReport::cluster() {
@@ -459,10 +501,11 @@ void HtmlReport::cluster() {
     absent_ << "Cluster";
     return;
   }
-  out_ += QString("<h2>Cluster</h2>\n<p class=\"verdict\">%1</p>\n<p class=\"muted\">%2</p>\n<div class=\"figures\">\n")
+  out_ += QString("<h2>Cluster</h2>\n<p class=\"verdict\">%1</p>\n<p class=\"muted\">%2</p>\n")
               .arg(headline.toHtmlEscaped(), source_.cost->caption().toHtmlEscaped());
-  for (Panel* panel : source_.of_cluster) picture(panel);
-  out_ += "</div>\n";
+  QStringList figures;
+  for (Panel* panel : source_.of_cluster) figures << figure(panel);
+  write(figures);
 }
 
 // Writes one line on all that the runs do not contain.

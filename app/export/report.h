@@ -15,11 +15,13 @@
 
 namespace moescope {
 
+class JudgedRuns;
 class ThisImbalancePanel;
 
 struct ReportSource {
   Selection* selection = nullptr;          // the active run is changed while the pictures are drawn, and restored
   const ComparedRuns* compared = nullptr;  // differing settings of the open runs and the noise twins
+  JudgedRuns* judged = nullptr;            // verdicts, as the workspace Compare shows them
   std::vector<RunConfig> configs;          // settings of the open runs; empty: not known (imported logs)
   QString file;                            // name of the recording; empty: in memory only
   QList<Panel*> of_all;                    // panels that show all runs

@@ -29,7 +29,7 @@ QString runsLine(const Selection& selection) {
   int place = 0;
   const History* longest = nullptr;
   for (const auto& history : selection.histories()) {
-    names << runLetter(selection, place++) + ' ' + QString::fromStdString(history->info().name);
+    names << runLabel(selection, place++);
     if (!longest || history->count() > longest->count()) longest = history.get();
   }
   if (names.isEmpty()) return "No run is open";
@@ -52,7 +52,10 @@ class OnPaper {
   explicit OnPaper(QWidget* widget)
       : widget_(widget), palette_(widget->palette()), has_own_palette_(widget->testAttribute(kOwn)) {
     widget_->setPalette(paper());
-    for (PlotFrame* plot : plots()) plot->setPrinted(true);
+    for (PlotFrame* plot : plots()) {
+      plot->setPrinted(true);
+      plot->markDirty();
+    }
   }
   ~OnPaper() {
     for (PlotFrame* plot : plots()) {
@@ -187,7 +190,7 @@ void drawRuns(QPainter& painter, QRect place, const QFont& font, const Selection
     painter.fillRect(QRect(place.left(), place.center().y() - side / 2, side, side),
                      seriesColor(runColor(selection, number), false));
     place.setLeft(place.left() + side + 5);
-    const QString name = runLetter(selection, number) + ' ' + QString::fromStdString(histories[run]->info().name);
+    const QString name = runLabel(selection, number);
     drawLine(painter, place, font, paper().text().color(), name);
     place.setLeft(place.left() + metrics.horizontalAdvance(name) + 14);
   }
@@ -321,6 +324,9 @@ PrintedPicture workspacePicture(Workspace* workspace, const Selection& selection
     const int width = workspace->width();
     drawLine(painter, {kMargin, kMargin, width, title_height}, type.title, paper().text().color(), workspace->name());
     drawRuns(painter, {kMargin, kMargin + title_height, width, line}, type.line, selection);
+    QWidget* over_panels = workspace->menuWidget();  // the line of verdicts, the banner
+    const OnPaper light(over_panels);
+    over_panels->render(&painter, over_panels->pos() + QPoint(kMargin, head), QRegion(), QWidget::DrawChildren);
     for (QDockWidget* dock : docksOnScreen(*workspace)) {
       painter.setFont(font);
       paintDock(painter, dock, {kMargin, head});

@@ -6,6 +6,8 @@
 #include <QTest>
 
 #include "app/actions/file_actions.h"
+#include "app/export/export_actions.h"
+#include "app/export/report.h"
 #include "core/config/config_difference.h"
 #include "tests/support/compare_window.h"
 #include "tests/support/controls.h"
@@ -198,10 +200,28 @@ class VerdictsTest : public QObject {
     QTest::mouseClick(more, Qt::LeftButton);
     QTRY_COMPARE_WITH_TIMEOUT(judged->seeds().size(), 3u, 4 * kWaitMs);
     w.waitFor(70);
-    QTRY_VERIFY2(w.strip()->settlementText().startsWith("4 seeds: "), qPrintable(w.strip()->settlementText()));
+    QTRY_VERIFY2(w.strip()->settlementText().contains("4 seeds"), qPrintable(w.strip()->settlementText()));
+    QVERIFY2(w.strip()->settlementText().contains("70 steps each"), qPrintable(w.strip()->settlementText()));
     QCOMPARE(w.window.session()->config(2).seed, config.seed + 3);
     QCOMPARE(judged->seeds().front().front().gap, gap);
     QVERIFY(judged->seeds()[1].front().gap != judged->seeds()[0].front().gap);
+    // All parts of the page, and the report, have the mean over the seeds; further steps of the last seed do not count.
+    float sum = 0;
+    for (const auto& seed : judged->seeds()) sum += seed.front().gap;
+    const float mean = (sum + w.window.workspaces()->compare()->judged()->openSeed().front().gap) / 4;
+    const auto agrees = [&](const char* when) {
+      QVERIFY2(std::abs(w.row(1).gap - mean) < 1e-6f, when);
+      const QString text = gapText(judged->conclusion(1)), seeds = "4 seeds";
+      QVERIFY2(w.answer<LossGapPanel>().contains(text), qPrintable(w.answer<LossGapPanel>()));
+      for (const QString& page : {w.panel<VerdictsPanel>()->csv(), w.panel<LossGapPanel>()->csv(),
+                                  QString::fromUtf8(report(w.window.exports()->reportSource()))})
+        QVERIFY2(page.contains(seeds, Qt::CaseInsensitive), when);
+      QVERIFY2(report(w.window.exports()->reportSource()).contains(text.toHtmlEscaped().toUtf8()), when);
+    };
+    agrees("at the end");
+    w.trainTo(80);
+    QTRY_VERIFY(judged->isOverSeeds());
+    agrees("after further steps");
     // Other runs have no earlier seeds.
     w.addFormat("mxfp8_floor");
     QTRY_VERIFY(judged->seeds().empty());

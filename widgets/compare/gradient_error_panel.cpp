@@ -272,7 +272,8 @@ QString GradientErrorPanel::status() const {
   const QString when = timeStatus(current->step, false) + (pinned() ? QString(", experts pinned") : QString());
   const int interval =
       selection_->history()->settings_at(current->step)->value(&TelemetryConfig::gradient_every).value_or(0);
-  if (!by_layer_->isChecked() && live_ && selection_->following() && interval > 0)
+  if (!by_layer_->isChecked() && live_ && selection_->following() && interval > 0 &&
+      is_before_its_end(*selection_->history()))
     return when + QString(", next at step %1").arg(formatCount(current->step - current->step % interval + interval));
   if (!by_layer_->isChecked()) return when;
   return QString("%1, layers of %2").arg(when, runLabel(*selection_, selection_->run())) +

@@ -1,5 +1,9 @@
 #include "widgets/compare/judged_runs.h"
 
+#include <cmath>
+
+#include "core/numerics/index.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/panel/metric_text.h"
 #include "widgets/panel/panel.h"
 
@@ -18,10 +22,21 @@ const History* runWithoutLoss(const std::vector<HistoryPtr>& histories) {
 
 }  // namespace
 
+int placesFor(float matters) {
+  if (!std::isfinite(matters) || matters <= 0) return 4;
+  return std::clamp(1 - static_cast<int>(std::floor(std::log10(matters))), 2, 6);
+}
+
+QString signedFixed(float value, int places) {
+  QString digits = QString::number(value, 'f', places);
+  if (digits.toDouble() == 0) digits = QString::number(value, 'g', 1);  // as of a tiny interval
+  return (value > 0 ? QStringLiteral("+") : QString()) + withMinus(digits);
+}
+
 QString gapText(const Conclusion& conclusion) {
-  const auto number = [](float value) { return inPrint(QString::number(value, 'g', 2)); };
-  return (conclusion.gap > 0 ? QStringLiteral("+") : QString()) + number(conclusion.gap) + QStringLiteral(" \u00b1 ") +
-         number(conclusion.half_width);
+  const int places = placesFor(conclusion.matters);
+  return signedFixed(conclusion.gap, places) + QStringLiteral(" \u00b1 ") +
+         signedFixed(conclusion.half_width, places).remove(QLatin1Char('+'));
 }
 
 JudgedRuns::JudgedRuns(Selection* selection, const ComparedRuns* runs, QObject* parent)
@@ -50,6 +65,8 @@ QString JudgedRuns::update() {
   const auto other_runs = runs_->otherRuns(*selection_, baseline_), twins = runs_->twins(*selection_);
   training_.set(histories.front(), other_runs, twins, judging);
   validation_.set(histories.front(), other_runs, twins, judging);
+  over_seeds_.clear();
+  if (judging.last_step == kNoLastStep) over_seeds_ = overSeeds();
   return {};
 }
 
@@ -74,10 +91,14 @@ bool JudgedRuns::isByTraining(int place) const {
 }
 
 const Conclusion& JudgedRuns::conclusion(int place) const {
+  if (isOverSeeds())
+    if (const int i = index_in(candidates(), place); i >= 0 && i < std::ssize(over_seeds_)) return over_seeds_[i];
   return (isByTraining(place) ? training_ : validation_).conclusion(pairOf(place));
 }
 
 const std::vector<PastVerdict>& JudgedRuns::past(int place) {
+  static const std::vector<PastVerdict> kNone;
+  if (isOverSeeds() || selection_->isNoiseTwin(place)) return kNone;
   return (isByTraining(place) ? training_ : validation_).past(pairOf(place));
 }
 
@@ -96,7 +117,7 @@ float JudgedRuns::matters() const {
 }
 
 Settlement JudgedRuns::settlement() const {
-  if (onTheSameTexts(*selection_)) return {};
+  if (onTheSameTexts(*selection_) || isOverSeeds()) return {};
   std::vector<Conclusion> conclusions;
   for (const int place : candidates()) conclusions.push_back(conclusion(place));
   return what_settles(conclusions, room_, can_force_);
@@ -108,6 +129,70 @@ std::vector<Conclusion> JudgedRuns::newestConclusions() {
   for (const int place : candidates())
     conclusions.push_back((isByTraining(place) ? training_ : validation_).newest(pairOf(place)));
   return conclusions;
+}
+
+std::vector<Conclusion> JudgedRuns::openSeed() {
+  if (!update().isEmpty()) return {};
+  const HistoryPtr& a = selection_->histories().front();
+  Judging judging = runs_->judging(*selection_);
+  const auto steps = a->settings_at_start()->value(&OptimizerConfig::total_steps).value_or(0);
+  if (steps > 0) judging.last_step = steps - 1;
+  const auto other_runs = runs_->otherRuns(*selection_, baseline_), twins = runs_->twins(*selection_);
+  std::vector<Conclusion> conclusions;
+  for (const int place : candidates())
+    conclusions.push_back(conclude(a, other_runs[pairOf(place) - 1], twins, judging,
+                                   isByTraining(place) ? Metric::ce_loss : Metric::val_loss));
+  return conclusions;
+}
+
+// Empty: there is one seed, a seed is still in training, or the earlier ones were judged by another loss.
+std::vector<Conclusion> JudgedRuns::overSeeds() {
+  if (seeds_.empty() || seeds_left_ > 0 || goal_ > 0 || is_before_its_end(*selection_->histories().front())) return {};
+  std::vector<Conclusion> conclusions = openSeed();
+  for (std::size_t i = 0; i < conclusions.size(); ++i) {
+    std::vector<Conclusion> of_run;
+    for (const std::vector<Conclusion>& seed : seeds_) {
+      if (seed.size() != conclusions.size() || seed[i].loss != conclusions[i].loss) return {};
+      of_run.push_back(seed[i]);
+    }
+    of_run.push_back(conclusions[i]);
+    conclusions[i] = over_seeds(of_run);
+  }
+  return conclusions;
+}
+
+QString JudgedRuns::seedText() const {
+  const int known = to_int(seeds_.size()) + 1, all = known + seeds_left_;
+  if (isOverSeeds()) return countedText(all, "seed");
+  return all > 1 ? QString("seed %1 of %2").arg(known).arg(all) : QString();
+}
+
+// With forced balance one seed never tells enough, whereas several leave open only what their interval does.
+bool JudgedRuns::dependsOnSeed() const {
+  const auto is_open = [](const Conclusion& c) { return c.verdict == Verdict::unclear || is_at_edge(c); };
+  if (isOverSeeds()) return std::ranges::any_of(over_seeds_, is_open);
+  return std::ranges::any_of(candidates(), [this](int place) { return depends_on_seed(conclusion(place)); });
+}
+
+// The interval narrows with the root of the number of seeds. The gap of a format is a smaller share of what matters in
+// a larger model (docs/comparing-runs.md).
+QStringList JudgedRuns::openSeedForms() const {
+  constexpr double kManySeeds = 99;
+  QStringList letters;
+  double seeds = 0;
+  for (std::size_t i = 0; i < over_seeds_.size(); ++i) {
+    const Conclusion& c = over_seeds_[i];
+    if (c.verdict != Verdict::unclear) continue;
+    letters << runLetter(*selection_, candidates()[i]);
+    const double ratio = c.half_width / std::fabs(std::fabs(c.gap) - c.matters);
+    seeds = std::max(seeds, std::ceil(ratio * ratio * static_cast<double>(seeds_.size() + 1)));
+  }
+  if (letters.isEmpty()) return {};
+  const QString runs = listed(letters);
+  const QString count = seeds > kManySeeds ? QString("more than %1").arg(kManySeeds) : QString("about %1").arg(seeds);
+  return {QString("%1 may take %2 seeds, fewer in a larger model (small instead of nano)").arg(runs, count),
+          QString("%1 may take %2 seeds, or a larger model").arg(runs, count),
+          QString("%1 may take %2").arg(runs, count)};
 }
 
 }  // namespace moescope

@@ -16,7 +16,10 @@ namespace moescope {
 
 inline constexpr int kSeedsAtOnce = 3;  // seeds that one click adds
 
-QString gapText(const Conclusion& conclusion);  // "+0.0037 \u00b1 0.0067"
+// Returns the number of decimal places that show two digits of `matters`, the smallest gap that matters.
+int placesFor(float matters);
+QString signedFixed(float value, int places);
+QString gapText(const Conclusion& conclusion);  // "+0.0037 \u00b1 0.0067", with the places of the table of verdicts
 
 class JudgedRuns : public QObject {
   Q_OBJECT
@@ -35,7 +38,8 @@ class JudgedRuns : public QObject {
   QString update();
   const GapTrack& track(int place) const { return training_.track(pairOf(place)); }  // gaps of the training loss
   const Conclusion& conclusion(int place) const;
-  const std::vector<PastVerdict>& past(int place);  // verdicts of the run in the course of the training
+  // Verdicts of the run in the course of the training; none of a noise twin, and none over several seeds.
+  const std::vector<PastVerdict>& past(int place);
   // Step of the cursor, in steps of the baseline: all verdicts are those of this step. kNoLastStep: the newest steps
   // are followed, or the steps are batches of text.
   std::int64_t lastStep() const;
@@ -48,17 +52,25 @@ class JudgedRuns : public QObject {
   float matters() const;  // gap that matters, nats/token; kNoValue: no run was compared yet
   // Returns what would settle open verdicts, with indices of candidates().
   Settlement settlement() const;
-  // Conclusions on the candidates at the newest step, wherever the cursor is.
+  // Conclusions of the open seed on the candidates at the newest step, wherever the cursor is.
   std::vector<Conclusion> newestConclusions();
-  // The same comparison with earlier seeds: newestConclusions() of each, and how many seeds train after the open one.
-  // Another baseline forgets them.
+  // Conclusions on the open seed alone, up to the end that its settings plan, so that all seeds have as many steps.
+  std::vector<Conclusion> openSeed();
+  // The same comparison with earlier seeds: openSeed() of each, and how many seeds train after the open one. Another
+  // baseline forgets them. Once all have ended, each conclusion at the newest step is that over all seeds.
   void setSeeds(std::vector<std::vector<Conclusion>> seeds, int seeds_left) {
     seeds_ = std::move(seeds);
     seeds_left_ = seeds_left;
     emit changed();
   }
   const std::vector<std::vector<Conclusion>>& seeds() const { return seeds_; }
-  int seedsLeft() const { return seeds_left_; }
+  bool isOverSeeds() const { return !over_seeds_.empty(); }
+  // "4 seeds" if the conclusions are those over all seeds, "seed 2 of 4" if they are those of this one; empty: one
+  // seed.
+  QString seedText() const;
+  bool dependsOnSeed() const;  // further seeds would tell more
+  // What would settle verdicts that several seeds leave open, in one or several lengths.
+  QStringList openSeedForms() const;
 
   Loss loss() const { return loss_; }
   void setLoss(Loss loss) {
@@ -93,6 +105,7 @@ class JudgedRuns : public QObject {
   // next update().
   int judged() const { return std::min(training_.runs(), to_int(selection_->histories().size()) - 1); }
   Metric judgedLoss(int place) const;
+  std::vector<Conclusion> overSeeds();
   bool isByTraining(int place) const;  // judged by the training loss
   // Index of the run in ComparedRuns::otherRuns(), counted from 1.
   int pairOf(int place) const { return place == 0 ? baseline_ : place; }
@@ -107,6 +120,7 @@ class JudgedRuns : public QObject {
   std::int64_t goal_ = 0, shown_last_step_ = kNoLastStep;
   float seconds_per_step_ = kNoValue;
   std::vector<std::vector<Conclusion>> seeds_;
+  std::vector<Conclusion> over_seeds_;  // of candidates(); empty: the conclusions are those of the open seed
   int seeds_left_ = 0;
 };
 

@@ -341,13 +341,14 @@ QString LossGapPanel::captionOf(const GapPlot::Ground& ground) const {
   const std::vector<int> places = judged_->candidates();
   const bool has_interval =
       std::ranges::any_of(places, [this](int place) { return std::isfinite(judged_->conclusion(place).half_width); });
+  const QString seeds = judged_->isOverSeeds() ? " of " + judged_->seedText() : QString();
   QStringList marks;
-  if (!ground.judged.empty()) marks << QString("grey: compared steps") << QString("dotted: mean gap");
+  if (!ground.judged.empty()) marks << QString("grey: compared steps") << QString("dotted: mean gap") + seeds;
   if (has_interval) marks << QString("shaded: 95 %");
   if (ground.other_text_from >= 0)
     marks << QString("dashed: different text from step %1").arg(formatCount(ground.other_text_from));
-  return QString("gap to %1, smoothed over %2 steps, nats/token")
-             .arg(judged_->baselineLetter())
+  return QString("%1gap to %2, smoothed over %3 steps, nats/token")
+             .arg(seeds.isEmpty() ? "" : "curves: the last seed; ", judged_->baselineLetter())
              .arg(std::lround(1 / (1 - kGapFactor))) +
          (marks.isEmpty() ? QString() : QString(" (%1)").arg(marks.join(QStringLiteral(", "))));
 }
@@ -365,7 +366,7 @@ void LossGapPanel::refill() {
                         .color = runColor(*selection_, run),
                         .mean = judged_->conclusion(run).gap,
                         .half_width = selection_->isNoiseTwin(run) ? kNoValue : judged_->conclusion(run).half_width,
-                        .past = selection_->isNoiseTwin(run) ? std::vector<PastVerdict>() : judged_->past(run)});
+                        .past = judged_->past(run)});
   const auto gaps = shown_->currentIndex() == 1 ? GapPlot::Gaps::both : GapPlot::Gaps::smoothed;
   // Batches of text have no order, so they are not smoothed.
   plot_->setCaption(onTheSameTexts(*selection_) ? QString("nats/token, by batch of text") : captionOf(ground()));
@@ -440,7 +441,8 @@ Panel::Answer LossGapPanel::answer() const {
   for (const auto& [side, letters] : sides)
     side_texts << listed(letters) + (letters.size() == 1 ? " is " : " are ") + side;
   const QString against = judged_->baseline() == 0 ? QString() : QString("Against %1: ").arg(judged_->baselineLetter());
-  const QStringList means = gaps.isEmpty() ? gaps : QStringList{QString("Mean gap ") + gaps.join(QStringLiteral(", "))};
+  const QString seeds = judged_->seedText(), head = seeds.isEmpty() ? "Mean gap " : "Mean gap, " + seeds + ": ";
+  const QStringList means = gaps.isEmpty() ? gaps : QStringList{head + gaps.join(QStringLiteral(", "))};
   QStringList forms;
   for (const QStringList& parts :
        {means + side_texts + long_texts, side_texts + long_texts, side_texts + short_texts, side_texts})
@@ -466,7 +468,10 @@ ValueTable LossGapPanel::table() const {
     if (place == judged_->baseline()) continue;
     const GapTrack& track = judged_->track(place);
     runs.push_back({track.series(edges), track.smoothed(edges), &judged_->conclusion(place)});
-    const std::string run = runLabel(*selection_, place).toStdString(), loss = loss_words(runs.back().conclusion->loss),
+    const bool is_over_seeds = judged_->isOverSeeds() && !selection_->isNoiseTwin(place);
+    const std::string run = runLabel(*selection_, place).toStdString(),
+                      loss = loss_words(runs.back().conclusion->loss) +
+                             (is_over_seeds ? " over " + judged_->seedText().toStdString() : std::string()),
                       gap = run + " minus " +
                             (selection_->isNoiseTwin(place) ? "A" : judged_->baselineLetter().toStdString());
     columns.push_back({gap + ", cross-entropy", "nats/token"});

@@ -1,5 +1,7 @@
 #include "widgets/compare/regression_panel.h"
 
+#include <QMouseEvent>
+#include <QWhatsThis>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -54,6 +56,7 @@ RegressionPanel::RegressionPanel(Selection* selection, const JudgedRuns* runs, Q
   connect(figures_, &FigureTable::cellClicked, this, &RegressionPanel::showFigure);
   settings_ = new FittedLabel(this);
   settings_->setObjectName("settings_that_differ");
+  settings_->setCursor(Qt::PointingHandCursor);
   addBody(new WholeRows(figures_));
   addBody(settings_, 0);
   connect(runs_, &JudgedRuns::changed, this, &RegressionPanel::judge);
@@ -91,6 +94,13 @@ void RegressionPanel::showEvent(QShowEvent* event) {
 void RegressionPanel::resizeEvent(QResizeEvent* event) {
   Panel::resizeEvent(event);
   fitMap();
+}
+
+// A click on the line of settings lists them.
+void RegressionPanel::mousePressEvent(QMouseEvent* event) {
+  if (childAt(event->position().toPoint()) == settings_)
+    return QWhatsThis::showText(event->globalPosition().toPoint(), settings_->toolTip(), settings_);
+  Panel::mousePressEvent(event);
 }
 
 void RegressionPanel::fitMap() {
@@ -235,13 +245,14 @@ void RegressionPanel::show(GateReport report) {
   figures_->setRowCount(static_cast<int>(report_.exits.size()));
   for (int row = 0; row < figures_->rowCount(); ++row) {
     const GateExit& exit = report_.exits[order_[row]];
-    const QString tip = printedText(exit_text(report_, exit));
+    const QString tip = printedText(exit_text(report_, exit)), step = formatCount(exit.last_step());
     figures_->setName(row, figureName(exit), tip, row == 0);
     const QString result = resultText(report_.series[exit.series].figure, exit);
     figures_->setFigure(row, 1, {result, result.left(1)}, tip, result == "worse");
     figures_->setFigure(row, 2, {formatCount(exit.apart_since)}, tip);
-    figures_->setFigure(row, 3, {alignedText(exit.value)}, tip);
-    figures_->setFigure(row, 4, {alignedText(exit.good)}, tip);
+    const QString last = QString("; values of the steps up to %1, the last outside").arg(step);
+    figures_->setFigure(row, 3, {alignedText(exit.value)}, tip + last);
+    figures_->setFigure(row, 4, {alignedText(exit.good)}, tip + last);
     figures_->setFigure(row, 5, {zText(exit.z)}, tip);
   }
   QStringList settings, names, keys;
@@ -254,7 +265,7 @@ void RegressionPanel::show(GateReport report) {
   const QString head = settings.isEmpty() ? QString() : countedText(settings.size(), "setting") + verb;
   settings_->setTexts({head + (settings.isEmpty() ? "" : ": ") + settings.join(QStringLiteral("; ")),
                        head + ": " + names.join(QStringLiteral(", ")), head});
-  settings_->setToolTip(keys.join('\n'));
+  settings_->setToolTip("<p>" + keys.join('\n').toHtmlEscaped().replace('\n', "<br>") + "</p>");
   constexpr std::array kSigns = {Sign::good, Sign::bad, Sign::attention, Sign::good, Sign::good};  // by GateVerdict
   const Sign sign = kSigns[static_cast<std::size_t>(report_.verdict)];
   emit judged(judgedRun(), report_.verdict == GateVerdict::too_early ? QString() : word(), sign,
@@ -323,7 +334,8 @@ Panel::Answer RegressionPanel::answer() const {
   const QString note = QString("; different text from step %1").arg(formatCount(report_.other_text_from));
   const QString brief = answer_word + forms.back();
   for (QString& form : forms) form = answer_word + form + (reads_other_text ? note : QString());
-  const QString question = asks_for_band ? QString("Is %1 in the noise band of %2?") : QString("Is %1 as good as %2?");
+  const QString question = asks_for_band ? QString("Loss not judged. Do other figures of %1 vary as in %2?")
+                                         : QString("Is %1 as good as %2?");
   return {question.arg(runLetter(*selection_, judgedRun()), othersText("the others")), forms << brief << answer_word,
           report_.verdict == GateVerdict::regressed};
 }

@@ -30,6 +30,7 @@ class RegressionPanel : public Panel {
   Answer answer() const override;
   void showEvent(QShowEvent* event) override;
   void resizeEvent(QResizeEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
 
  private:
   void addMap();

@@ -193,24 +193,17 @@ QStringList VerdictStrip::pastForms() const {
 bool VerdictStrip::asksForSeeds(const Settlement& found) const {
   const bool steps_or_nothing = found.how == Settlement::How::nothing || found.how == Settlement::How::more_steps;
   return judged_->live() && judged_->goal() == 0 && !is_before_its_end(*selection_->histories().front()) &&
-         steps_or_nothing && dependsOnTheSeed();
+         steps_or_nothing && judged_->dependsOnSeed();
 }
 
-// The mean gaps over all seeds, after the last of several.
+// After the last of several seeds.
 QStringList VerdictStrip::seedForms() const {
-  const std::vector<int> places = judged_->candidates();
-  std::vector<Conclusion> over_all;
-  QStringList gaps;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    std::vector<Conclusion> of_run;
-    for (const std::vector<Conclusion>& seed : judged_->seeds()) of_run.push_back(seed[i]);
-    of_run.push_back(judged_->conclusion(places[i]));
-    const Conclusion& mean = over_all.emplace_back(over_seeds(of_run));
-    gaps << QString("%1 %2").arg(runLetter(*selection_, places[i]), gapText(mean));
-  }
-  const QString seeds = countedText(judged_->seeds().size() + 1, "seed"), verdicts = verdictsText(over_all);
-  return {QString("%1: %2; mean gap %3").arg(seeds, verdicts, gaps.join(QStringLiteral(", "))),
-          QString("%1: %2").arg(seeds, verdicts), seeds};
+  const QString steps = formatCount(judged_->conclusion(judged_->candidates().front()).steps.last + 1);
+  const QString seeds = QString("Means of %1, %2 steps each").arg(judged_->seedText(), steps);
+  QStringList forms;
+  for (const QString& open : judged_->openSeedForms())
+    forms << seeds + QStringLiteral(". ") + open << judged_->seedText() + QStringLiteral(". ") + open;
+  return forms << seeds << judged_->seedText();
 }
 
 // When the training ends; empty: it has ended, or goes on without an end.
@@ -236,7 +229,7 @@ QStringList VerdictStrip::undetectedForms() const {
     if (onTheSameTexts(*selection_)) return {is_missing(c.gap) ? "One batch of text gives no interval" : ""};
     if (c.other_text_from >= 0) return otherTextForms(c);
   }
-  if (!dependsOnTheSeed()) return {};
+  if (!judged_->dependsOnSeed()) return {};
   return {"One seed: another may give another verdict", "One seed only"};
 }
 
@@ -290,11 +283,13 @@ void VerdictStrip::fillSettlement() {
     asks_for_seeds_ = is_newest_ && asksForSeeds(found);
     if (asks_for_seeds_) found = {};
     forms = is_newest_ ? settlementForms(found) : pastForms();
-    const auto seeds_before = std::ssize(judged_->seeds());
-    if (asks_for_seeds_ && seeds_before > 0) forms = seedForms();
-    if (judged_->goal() > 0 && seeds_before + judged_->seedsLeft() > 0)
-      for (QString& form : forms)
-        form.prepend(QString("Seed %1 of %2. ").arg(seeds_before + 1).arg(seeds_before + 1 + judged_->seedsLeft()));
+    if (judged_->isOverSeeds()) {
+      forms = seedForms();
+    } else if (QString seed = judged_->seedText(); !seed.isEmpty()) {
+      seed.front() = seed.front().toUpper();
+      if (forms.isEmpty()) forms << QString();
+      for (QString& form : forms) form.prepend(seed + (form.isEmpty() ? "" : ". "));
+    }
   }
   kept_settlement_ = forms.value(forms.size() - 1);
   settle_->setTexts(forms);
@@ -323,8 +318,8 @@ void VerdictStrip::fillSettlement() {
   } else if (asks_for_seeds_) {
     words = QString("Train %1 more seeds").arg(kSeedsAtOnce);
     tip =
-        "Trains these runs again with the next seeds, one after another: the mean gaps of all seeds say whether "
-        "a verdict is one of the format or of the seed. Each recording is kept";
+        "Trains these runs again from step 0 with the next seeds, one after another, to the end that their settings "
+        "plan. All rows then have the mean gaps of all seeds up to that step. Each recording is kept";
   } else if (steps) {
     words = QString("Train to step %1").arg(formatCount(found.step));
     tip = "Trains all open runs up to this step";

@@ -65,10 +65,6 @@ class VerdictStrip : public QWidget {
   QStringList pastForms() const;
   QStringList seedForms() const;
   QStringList endForms() const;
-  bool dependsOnTheSeed() const {
-    return std::ranges::any_of(judged_->candidates(),
-                               [this](int place) { return depends_on_seed(judged_->conclusion(place)); });
-  }
   bool asksForSeeds(const Settlement& found) const;
   QStringList undetectedForms() const;
   QStringList settlementForms(const Settlement& found) const;

@@ -16,7 +16,7 @@ namespace moescope {
 
 struct VerdictFigure {
   QString text, below;  // text of the first line, and of the second
-  bool bad = false;     // the value is the worst of its column and matters
+  bool bad = false;     // the value is beyond its limit
   QString tip;          // tool tip, which names the operand
   bool missing() const { return text.isEmpty() || text == QStringLiteral("\u2013"); }
 };

@@ -54,18 +54,6 @@ QString shareOrDash(float share) {
   return std::isfinite(share) ? formatPercent(share) : dash();
 }
 
-// Returns the number of decimal places that show two digits of `matters`, the smallest gap that matters.
-int placesFor(float matters) {
-  if (!std::isfinite(matters) || matters <= 0) return 4;
-  return std::clamp(1 - static_cast<int>(std::floor(std::log10(matters))), 2, 6);
-}
-
-QString signedFixed(float value, int places) {
-  QString digits = QString::number(value, 'f', places);
-  if (digits.toDouble() == 0) digits = QString::number(value, 'g', 1);  // as of a tiny interval
-  return (value > 0 ? QStringLiteral("+") : QString()) + withMinus(digits);
-}
-
 }  // namespace
 
 QString shareText(double share) {
@@ -157,15 +145,6 @@ void VerdictsPanel::showLoss() {
 std::vector<VerdictRow> VerdictsPanel::rows() const {
   std::vector<VerdictRow> rows;
   for (int place = 0; place < to_int(selection_->histories().size()); ++place) rows.push_back(row(place));
-  VerdictRow* worst = nullptr;
-  double largest = kMaxFlushedShare;
-  for (int place = 0; place < to_int(rows.size()); ++place) {
-    const float flushed = costsOf(place).flushed;
-    if (!(flushed > largest)) continue;
-    largest = flushed;
-    worst = &rows[place];
-  }
-  if (worst) worst->figures[VerdictRow::kFlushed].bad = true;
   return rows;
 }
 
@@ -198,6 +177,7 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
   if (row.noise) {
     row.reasons = {"effect of chance alone", "chance"};
     if (judged_->baseline() != 0) row.reasons = {"effect of chance alone, gap to A", "chance, gap to A"};
+    if (judged_->isOverSeeds()) row.reasons = {"effect of chance alone, in the last seed", "chance, last seed"};
   } else {
     row.word = verdict_word(c);
     row.sign = signOf(c);
@@ -216,7 +196,8 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
   }
   if (!c.steps.empty() && std::isfinite(c.gap))
     gap.tip = QString("%1, nats/token, steps %2 to %3")
-                  .arg(QLatin1String(loss_words(c.loss)), formatCount(c.steps.first), formatCount(c.steps.last));
+                  .arg(QLatin1String(loss_words(c.loss)), formatCount(c.steps.first), formatCount(c.steps.last)) +
+              (judged_->isOverSeeds() && !row.noise ? ", mean of " + judged_->seedText() : QString());
 }
 
 // The newest measurements of a run up to the step of the cursor.
@@ -236,6 +217,7 @@ void VerdictsPanel::addCosts(VerdictRow& row, int place) const {
       .tip = sqnr.operands > 0 ? printedText(to_text(sqnr)) : QString("nothing is quantized")};
   row.figures[VerdictRow::kFlushed] = {.text = shareOrDash(costs.flushed),
                                        .below = {},
+                                       .bad = costs.flushed > kMaxFlushedShare,
                                        .tip = costs.flushed > 0 ? placeName(costs.flushed_operand) : QString()};
   const bool is_forced = history.settings_at_start()->holds(&RouterConfig::force_balance);
   if (!is_forced) row.figures[VerdictRow::kFlips].text = shareOrDash(costs.flips);
@@ -308,7 +290,10 @@ QString VerdictsPanel::status() const {
                                                         .arg(run.n_experts)
                                                         .arg(formatCount(run.tokens_per_step))
                                                   : QString();
-    return QString("%1 %2 to %3")
+    QString seeds = judged_->seedText();
+    if (!seeds.isEmpty()) seeds += judged_->isOverSeeds() ? ", costs of the last; " : "; ";
+    return seeds +
+           QString("%1 %2 to %3")
                .arg(onTheSameTexts(*selection_) ? QString("batches") : QString("steps"), formatCount(steps.first),
                     formatCount(steps.last)) +
            (judged_->lastStep() == kNoLastStep ? QString() : QString(", at the cursor")) + model;
@@ -332,6 +317,7 @@ ValueTable VerdictsPanel::tableOfRuns() const {
                     {"gap that matters", "nats/token"},
                     {"noise twins"},
                     {"candidates"},
+                    {"seeds"},
                     {"lowest SQNR", "dB"},
                     {"mean SQNR", "dB"},
                     {"flushed to zero", "share"},
@@ -360,9 +346,9 @@ ValueTable VerdictsPanel::tableOfRuns() const {
               row.note.toStdString(), row.verdict.toStdString(), row.reasons.value(0).toStdString(),
               if_judged(std::string(loss_words(c.loss))), if_judged(c.steps.first), if_judged(c.steps.last),
               row.baseline ? 0.0f : c.gap, c.half_width, c.matters, if_judged(c.twins), if_judged(c.candidates),
-              sqnr.worst_db, sqnr.mean_db, costs.flushed, is_forced ? kNoValue : costs.flips,
-              is_forced ? kNoValue : figures.flip_rate, costs.gradient_error, figures.gradient_cosine,
-              figures.tokens_per_s, figures.final_loss, figures.mean_loss, figures.max_vio,
+              judged_->seedText().toStdString(), sqnr.worst_db, sqnr.mean_db, costs.flushed,
+              is_forced ? kNoValue : costs.flips, is_forced ? kNoValue : figures.flip_rate, costs.gradient_error,
+              figures.gradient_cosine, figures.tokens_per_s, figures.final_loss, figures.mean_loss, figures.max_vio,
               settingsOf(place).join(QStringLiteral("; ")).toStdString());
   }
   return table;

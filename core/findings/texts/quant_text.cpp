@@ -35,11 +35,18 @@ std::string why_noisy(const QuantFormat& format) {
          ": the error is larger than the error of the format on bell-shaped data.";
 }
 
+// "shared experts", "dense FFN"
+std::string class_words(GemmClass gemm_class) {
+  if (gemm_class == GemmClass::experts) return "routed experts";
+  if (gemm_class == GemmClass::dense_ffn) return "dense FFN";
+  std::string words = gemm_class_name(gemm_class);
+  std::ranges::replace(words, '_', ' ');
+  return words;
+}
+
 std::string tensor_name(const QuantFrame& quant) {
-  const std::string of_class =
-      quant.gemm_class() == GemmClass::experts ? "" : std::string(gemm_class_name(quant.gemm_class())) + " ";
-  return of_class + gemm_name(quant.gemm) + " " + operand_name(quant.operand) + " (" + direction_name(quant.direction) +
-         ")";
+  return class_words(quant.gemm_class()) + " " + gemm_name(quant.gemm) + " " + operand_name(quant.operand) + " (" +
+         direction_name(quant.direction) + ")";
 }
 
 // Returns a sentence with all layers and classes that the finding is about; empty if there is only one.
@@ -51,7 +58,7 @@ std::string worst_of(const QuantFault& fault) {
   if (layers.size() > 1) other_places = "layers " + listed(layers, 12);
   if (fault.classes.size() > 1) {
     if (!other_places.empty()) other_places += " and of ";
-    std::string classes = joined(fault.classes, ", ", gemm_class_name);
+    std::string classes = joined(fault.classes, ", ", class_words);
     other_places += classes.replace(classes.rfind(','), 1, " and");
   }
   return other_places.empty() ? other_places : " It is the worst of " + other_places + ".";
@@ -61,7 +68,8 @@ std::string worst_of(const QuantFault& fault) {
 
 void describe(const QuantFault& fault, Finding& finding) {
   const QuantFrame& worst = fault.worst;
-  const std::string format = worst.format.name, what = std::string(" of ") + operand_name(worst.operand);
+  const std::string format = worst.format.name, what = std::string(" of ") + operand_name(worst.operand) + " (" +
+                                                       class_words(worst.gemm_class()) + ")";
   const std::string place =
       (worst.layer < 0 ? "" : fmt::format("Layer {}, ", worst.layer)) + tensor_name(worst) + " in " + format + ": ";
   const std::string other_places = worst_of(fault), underflow = percent(worst.underflow),

@@ -50,7 +50,7 @@ void expect_known(const OperandFormat& format) {
 
   const HistoryPtr run = run_in(name, static_cast<float>(bell_sqnr_db(known)) - 9);
   const std::string findings = all_text(find_all(run));
-  EXPECT_TRUE(says(findings, "Low SQNR of x: ") && says(findings, " dB in " + name)) << findings;
+  EXPECT_TRUE(says(findings, "Low SQNR of x (") && says(findings, " dB in " + name)) << findings;
   const Explanation card = explain_figure(*run, {.key = FigureKey("sqnr_db"), .layer = 1, .step = kStepsInAFormat - 1});
   EXPECT_TRUE(says(card.note, "bell-shaped data have about ")) << card.note;
   const OperandSqnr sqnr = operand_sqnr(std::span(&run, 1), kStepsInAFormat).front();
