@@ -440,9 +440,11 @@ Panel::Answer LossGapPanel::answer() const {
   QStringList side_texts;
   for (const auto& [side, letters] : sides)
     side_texts << listed(letters) + (letters.size() == 1 ? " is " : " are ") + side;
-  const QString against = judged_->baseline() == 0 ? QString() : QString("Against %1: ").arg(judged_->baselineLetter());
-  const QString seeds = judged_->seedText(), head = seeds.isEmpty() ? "Mean gap " : "Mean gap, " + seeds + ": ";
-  const QStringList means = gaps.isEmpty() ? gaps : QStringList{head + gaps.join(QStringLiteral(", "))};
+  QString seeds = judged_->seedText();
+  if (!seeds.isEmpty()) seeds = seeds.left(1).toUpper() + seeds.mid(1) + ": ";
+  const QString against =
+      seeds + (judged_->baseline() == 0 ? QString() : QString("Against %1: ").arg(judged_->baselineLetter()));
+  const QStringList means = gaps.isEmpty() ? gaps : QStringList{QString("Mean gap ") + gaps.join(QStringLiteral(", "))};
   QStringList forms;
   for (const QStringList& parts :
        {means + side_texts + long_texts, side_texts + long_texts, side_texts + short_texts, side_texts})
