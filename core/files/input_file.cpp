@@ -90,7 +90,7 @@ int InputFile::descriptor() const {
 std::size_t InputFile::read(char* to, std::size_t bytes) {
   std::size_t done = 0;
   while (done < bytes) {
-    const std::size_t missing = std::min<std::size_t>(bytes - done, std::numeric_limits<int>::max());
+    const auto missing = static_cast<unsigned>(std::min<std::size_t>(bytes - done, std::numeric_limits<int>::max()));
     const ssize_t read_bytes =
         compressed_ ? ::gzread(compressed_.get(), to + done, missing) : ::read(descriptor_, to + done, missing);
     int problem = Z_OK;

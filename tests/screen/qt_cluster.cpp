@@ -457,7 +457,7 @@ class ClusterPanelsTest : public QObject {
   void aSmallMatrixDropsFiguresAndBars() {
     AllToAllPanel panel(selection_.get());
     for (const auto& [width, height, bars, figures] :
-         {std::tuple{640, 420, true, true}, std::tuple{300, 420, true, false}, std::tuple{300, 160, false, true}}) {
+         {std::tuple{640, 420, true, true}, std::tuple{300, 420, true, false}, std::tuple{330, 160, false, true}}) {
       panel.setMinimumSize(width, height);
       show(&panel, {width, height});
       const auto* matrix = panel.findChild<RankMatrix*>();

@@ -134,7 +134,8 @@ class FirstStartTest : public QObject {
     QVERIFY(w.page()->isHidden());
     w.window.firstSteps()->showPage();
     const auto open_run = w.window.session()->histories().front();
-    QTRY_VERIFY_WITH_TIMEOUT(!open_run->steps().empty(), kWaitMs);
+    for (const HistoryPtr& history : w.window.session()->histories())
+      QTRY_VERIFY_WITH_TIMEOUT(!history->steps().empty(), kWaitMs);
     w.button("start_train")->click();  // asks before it closes a comparison that has steps
     auto* box = w.window.findChild<QMessageBox*>();
     QVERIFY(box);

@@ -229,7 +229,7 @@ class QtHealth : public QObject {
     const double tile = tiles->tiles()[0]->content().value.toDouble();
     QVERIFY2(std::abs(told_ratio - 1 - tile) < 0.006, qPrintable(QString("%1, %2").arg(told_ratio).arg(tile)));
     QVERIFY(tiles->tiles()[0]->content().context[0].contains("layer 1, expert 3"));
-    QVERIFY(tiles->tiles()[0]->content().context[0].contains("chance 0.0"));
+    QVERIFY(tiles->tiles()[0]->content().context[0].contains("chance alone: 0.0"));
     QCOMPARE(tiles->tiles()[3]->content().value, QString("0"));
     QCOMPARE(tiles->tiles()[3]->content().unit, QString("of 32"));
     for (const VerdictTile* tile : tiles->tiles()) QCOMPARE(tile->content().steps, QString("steps 277 to 326"));

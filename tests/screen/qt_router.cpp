@@ -284,7 +284,7 @@ class RouterPanelsTest : public QObject {
     QVERIFY(matrix->describe(0, 3).join(' ').contains("B: "));  // a row of A also names the load in B
     QVERIFY(matrix->describe(1, 3).front().startsWith("B: expert 3 of layer "));
     QVERIFY(!matrix->figure(1, 3));  // cards are about the active run
-    show(&panel, {700, 100});        // no room for two rows of each layer
+    show(&panel, {700, 80});         // no room for two rows of each layer
     QTRY_COMPARE(matrix->rows(), layers);
   }
 

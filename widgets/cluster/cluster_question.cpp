@@ -19,7 +19,7 @@ constexpr int kRanksPerNode = 8;
 constexpr std::int64_t kTokens = 65536;  // enough that sampling changes max/mean of 32 ranks by less than 1 %
 
 constexpr std::size_t kMaxLayers = 8;  // layers of a run whose costs are computed
-constexpr std::size_t kKeptTraffic = 1024;
+constexpr std::size_t kKeptTraffic = 512;
 
 // Tokens of one layer, routed over the model's experts.
 struct RoutedLayer {

@@ -17,7 +17,7 @@ namespace {
 // Share of the raw gaps that may be outside the axis at either end, so that spikes of the first steps do not determine
 // it.
 constexpr double kSparedShare = 0.02;
-constexpr double kIntervalAlpha = 0.16;  // of the shade of an interval
+constexpr float kIntervalAlpha = 0.16F;  // of the shade of an interval
 constexpr int kVerdictSign = 12;         // size of the sign of a verdict on a curve
 
 QString signedGap(double value) {

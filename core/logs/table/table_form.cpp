@@ -370,7 +370,9 @@ std::string turned_table(const std::string& path) {
     const auto counted = rows.empty() || rows[0].size() < 2 || text.size() == kLargestTurned
                              ? std::nullopt
                              : counted_by_columns(rows[0]);
-    if (!counted || (rows = first_rows(table, delimiter, SIZE_MAX)).size() < 3) continue;
+    if (!counted) continue;
+    rows = first_rows(table, delimiter, SIZE_MAX);
+    if (rows.size() < 3) continue;
     if (rows[0].size() + 1 == rows[1].size()) rows[0].insert(rows[0].begin(), std::string());  // pandas' index
     if (std::ranges::any_of(rows, [&](const auto& row) { return row.size() != rows[0].size(); })) continue;
     const auto is_of_expert = [&](std::size_t row) {
