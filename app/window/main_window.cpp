@@ -44,6 +44,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "app/workspaces/workspaces.h"
 #include "core/recording/history/router_window.h"
+#include "widgets/cluster/cluster_question.h"
 #include "widgets/compare/judged_runs.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
@@ -295,7 +296,7 @@ void MainWindow::connectSession() {
   connect(&session_, &RunSession::growingEnded, this, &MainWindow::showSettings);
   connect(&session_, &RunSession::growingEnded, this, &MainWindow::showGrowth);
   connect(&session_, &RunSession::grew, this, &MainWindow::showGrowth);
-  connect(&selection_, &Selection::layerChosen, this, [this] { opened_layer_ = -1; });
+  connect(&selection_, &Selection::layerChosen, this, [this] { opened_layer_ = first_layer_ = -1; });
   connect(&selection_, &Selection::focusChanged, this, [this] {
     if (selection_.run() == shown_run_) return;
     showSettings();
@@ -360,6 +361,7 @@ void MainWindow::connectClock() {
   connect(&session_, &RunSession::grew, &clock_, &FrameClock::wake);
   connect(&session_, &RunSession::failed, &clock_, &FrameClock::wake);
   connect(workspaces_, &QStackedWidget::currentChanged, &clock_, &FrameClock::wake);
+  connect(workspaces_, &QStackedWidget::currentChanged, this, &MainWindow::showFullestLayer);
   connect(notes_, &NotesDock::pinned, &clock_, &FrameClock::wake);
   const auto wake_in_replay = [this] {
     if (session_.showsLog()) clock_.wake();
@@ -375,6 +377,8 @@ void MainWindow::takeRuns() {
   const bool opened = !session_.isLive() && selection_.history();
   opened_layer_ = opened ? least_even_layer(*selection_.history(), INT64_MAX).layer : -1;
   if (opened_layer_ >= 0) selection_.showLayer(opened_layer_);
+  first_layer_ = opened_layer_;
+  showFullestLayer();
   if (opened) workspaces_->leaveEmpty();
 }
 
@@ -384,7 +388,18 @@ void MainWindow::showLayerOfVerdict() {
   const Health* health = findings_.health(selection_.run());
   if (opened_layer_ < 0 || !health) return;
   const bool is_kept = std::exchange(opened_layer_, -1) == selection_.layer();  // Microscaling opens on its own layer
-  if (is_kept && health->layer >= 0) selection_.showLayer(health->layer);
+  if (is_kept && health->layer >= 0) selection_.showLayer(first_layer_ = health->layer);
+  showFullestLayer();
+}
+
+// All-to-all of an opened file begins with the layer whose fullest rank is fullest, unless the user has chosen one.
+void MainWindow::showFullestLayer() {
+  const auto frame = selection_.frame();
+  if (!frame || workspaces_->current() != workspaces_->allToAll() || lessons_->active() ||
+      std::exchange(first_layer_, -1) != selection_.layer())
+    return;
+  if (const int fullest = layer_loads(*frame, ClusterQuestion().ep).fullest(); fullest >= 0)
+    selection_.showLayer(fullest);
 }
 
 void MainWindow::showOpened() {

@@ -93,7 +93,8 @@ class MainWindow : public QMainWindow {
 
   void takeRuns();            // passes the opened runs to the selection
   void showLayerOfVerdict();  // selects the layer of an opened file that the verdict names, once it is known
-  void showOpened();          // updates the window once all parts have the new runs
+  void showFullestLayer();
+  void showOpened();  // updates the window once all parts have the new runs
   void showGrowth();
   void showAddedOrRemovedRuns();
   void showSettings();
@@ -141,6 +142,7 @@ class MainWindow : public QMainWindow {
   QElapsedTimer since_status_;
   int shown_run_ = 0;      // place of the run whose settings the bars show
   int opened_layer_ = -1;  // layer selected when a file was opened; -1: the verdict or the user has chosen another
+  int first_layer_ = -1;   // the same, or that of the verdict; -1: All-to-all or the user has chosen another
   const bool remembers_;
   bool picture_moved_ = false;
 };

@@ -273,7 +273,8 @@ class ClusterPanelsTest : public QObject {
             const Rows rows = Rows(cost.csv()).rows_where(2, ep);
             if (routing == QString("this router") && placement == QString("experts in order"))
               QVERIFY2(std::abs(rows.at(1, 7) / shown - 1) < 1e-6, routing);
-            QVERIFY2(cost.headline().value(0).startsWith(QString("Step %1: ").arg(step)), qPrintable(cost.caption()));
+            QVERIFY2(cost.headline().value(0).startsWith(QString("DeepSeek-V3 671B, step %1: ").arg(step)),
+                     qPrintable(cost.caption()));
           }
     }
   }
@@ -293,6 +294,20 @@ class ClusterPanelsTest : public QObject {
     QStringList notes;
     for (const FittedLabel* label : time.findChildren<FittedLabel*>()) notes << label->text();
     QCOMPARE(notes.filter("no MXFP8").size(), 1);
+  }
+
+  // One expert with a high load fills its rank less than neighbours that all have more than their share.
+  void theFullestLayerHasTheFullestRank() {
+    TelemetryFrame frame;
+    for (const int layer : {3, 4}) {
+      RouterFrame& router = frame.routers.emplace_back();
+      router.layer = layer;
+      router.tokens_per_expert.assign(64, 100);
+    }
+    frame.routers[0].tokens_per_expert[0] = 400;
+    std::fill_n(frame.routers[1].tokens_per_expert.begin(), 8, 200);
+    QCOMPARE(layer_loads(frame, 8).fullest(), 4);
+    QCOMPARE(layer_loads(frame, 64).fullest(), 3);
   }
 
   void theLiveRoutersCostIsCores() {

@@ -146,15 +146,17 @@ class ClusterAnswersTest : public QObject {
     const StepChoices& best = *std::ranges::max_element(panel.choices(), {}, of_mxfp8);
     const QString sentence = panel.headline().front();
     const auto parts = match(
-        "^Step \\S+: fastest (?:the chosen )?EP (\\d+), (DeepEP|standard all-to-all), (\\S+) tokens/s per GPU "
+        "^DeepSeek-V3 671B, step \\S+: fastest (?:the chosen )?EP (\\d+)( \\(memory not modelled\\))?, "
+        "(DeepEP|standard all-to-all), (\\S+) tokens/s per GPU "
         "\\((\\S+) to "
         "(\\S+)\\)(?:, (\\S+) \u00d7 the chosen EP 32 \\((\\S+) to (\\S+)\\))?; DeepEP ",
         sentence);
     const double speed = of_mxfp8(best), chosen = panel.choices()[2].tokens_per_second[1][1];
-    QVERIFY2(says(parts.captured(1), best.ep) && says(parts.captured(3), speed), qPrintable(sentence));
-    QCOMPARE(parts.captured(2) == "DeepEP", speed == best.tokens_per_second[1][1]);
-    QCOMPARE(parts.captured(6).isEmpty(), speed == chosen);
-    if (speed != chosen) QVERIFY2(says(parts.captured(6), speed / chosen), qPrintable(sentence));
+    QVERIFY2(says(parts.captured(1), best.ep) && says(parts.captured(4), speed), qPrintable(sentence));
+    QCOMPARE(!parts.captured(2).isEmpty(), best.ep < 32);
+    QCOMPARE(parts.captured(3) == "DeepEP", speed == best.tokens_per_second[1][1]);
+    QCOMPARE(parts.captured(7).isEmpty(), speed == chosen);
+    if (speed != chosen) QVERIFY2(says(parts.captured(7), speed / chosen), qPrintable(sentence));
   }
 
   // The share of waiting, and the rank that has nobody to wait for at the ends of the exchanges, are those of the

@@ -133,11 +133,20 @@ QString LayerLoads::text() const {
   return QString("mean of %1%2 layers").arg(sampled).arg(layers);
 }
 
-LayerLoads layer_loads(const TelemetryFrame& frame) {
+// Returns the load of the fullest of `ep` ranks that have the experts in order.
+static double fullest_rank(std::span<const std::uint32_t> tokens, int ep) {
+  const std::vector<double> load_E = load_in_order(tokens, kModelExperts);
+  std::vector<double> load_R(ep);
+  for (std::size_t e = 0; e < load_E.size(); ++e) load_R[e * ep / load_E.size()] += load_E[e];
+  return std::ranges::max(load_R);
+}
+
+LayerLoads layer_loads(const TelemetryFrame& frame, int ep) {
   std::vector<const RouterFrame*> routers;
   for (const RouterFrame& router : frame.routers)
     if (!router.tokens_per_expert.empty()) routers.push_back(&router);
-  std::ranges::sort(routers, {}, [](const auto* router) { return max_vio(std::span(router->tokens_per_expert)); });
+  std::ranges::sort(routers, {},
+                    [ep](const RouterFrame* router) { return fullest_rank(router->tokens_per_expert, ep); });
   LayerLoads loads{routers.size(), {}, {}};
   const std::size_t layer_count = std::min(loads.layers, kMaxLayers);
   for (std::size_t i = 1; i <= layer_count; ++i) {

@@ -14,10 +14,12 @@
 
 namespace moescope {
 
+inline constexpr int kModelExperts = 256;  // of DeepSeek-V3
+
 enum class AskedRouting { forced, live };
 
-// Tokens per expert of MoE layers of a run at a step, by rising imbalance: of all its layers or of some, and always of
-// the fullest.
+// Tokens per expert of MoE layers of a run at a step, by rising load of the fullest rank with the experts in order: of
+// all its layers or of some, and always of the fullest.
 struct LayerLoads {
   std::size_t layers = 0;  // MoE layers of the run
   std::vector<int> layer_L;
@@ -26,7 +28,7 @@ struct LayerLoads {
   QString text() const;  // "mean of 8 layers", "layer 1"
   bool operator==(const LayerLoads&) const = default;
 };
-LayerLoads layer_loads(const TelemetryFrame& frame);
+LayerLoads layer_loads(const TelemetryFrame& frame, int ep);
 
 struct ClusterQuestion {
   std::string hardware = "b200";

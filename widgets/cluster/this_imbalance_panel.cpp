@@ -14,8 +14,7 @@ namespace {
 
 constexpr int kAnswerPauseMs = 6000;     // pause between two answers, each of which takes a core for a while
 constexpr double kMinNamedShare = 0.01;  // smallest share of the throughput that is named
-constexpr int kModelExperts = 256;
-constexpr int kAboveTable = 68;  // height of header, answer, note and margins, pixels at the usual font size
+constexpr int kAboveTable = 68;          // height of header, answer, note and margins, pixels at the usual font size
 
 constexpr const char* kBalanced =
     "a router that sends as many tokens to every expert; the percentages are of this throughput";
@@ -107,7 +106,7 @@ ThisImbalancePanel::Asked ThisImbalancePanel::loadsOf(int place) const {
   if (!frame) return loads;
   loads.step = frame->step;
   loads.is_forced = run.settings_at(frame->step)->holds(&RouterConfig::force_balance);
-  loads.loads = layer_loads(*frame);
+  loads.loads = layer_loads(*frame, ep_);
   return loads;
 }
 
@@ -269,10 +268,11 @@ QString ThisImbalancePanel::fastestText(bool with_range) const {
   const Fastest& best = costs_.fastest;
   const bool is_chosen = best.ep == ep_ && best.kind == cluster_.all_to_all;
   QString text =
-      QString("fastest %1EP %2, %3, %4 tokens/s per GPU")
+      QString("fastest %1EP %2%3, %4, %5 tokens/s per GPU")
           .arg(is_chosen ? "the chosen " : "")
           .arg(best.ep)
-          .arg(best.kind == AllToAll::deep_ep ? "DeepEP" : "standard all-to-all", speedText(best.tokens_per_second));
+          .arg(best.ep < ep_ ? " (memory not modelled)" : "",
+               best.kind == AllToAll::deep_ep ? "DeepEP" : "standard all-to-all", speedText(best.tokens_per_second));
   if (with_range) text += QString(" (%1 to %2)").arg(speedText(best.band.low), speedText(best.band.high));
   if (is_chosen) return text;
   const Speedup& gain = best.gains[chosenDegree()];
@@ -327,14 +327,14 @@ void ThisImbalancePanel::fillTable() {
     addRange(run);
     if (run == 0 && shown_.runs[0].loads.layers > 1)
       add(letter + QString("all as layer %1").arg(shown_.runs[0].loads.fullest()),
-          "if all layers had the load of the fullest one",
+          "if all layers had the load of the one whose fullest rank is fullest at the chosen EP degree",
           [this](std::size_t degree) -> auto& { return costs_.fullest[degree * kVariants]; });
   }
   for (std::size_t variant = 1; variant < kVariants && !shown_.runs[0].is_forced; ++variant)
     add(letter + kVariantRows[variant].name, kVariantRows[variant].tip,
         [this, variant](std::size_t degree) -> auto& { return cost(0, degree, variant); });
   if (shown_.runs[0].is_forced) return note_->setTexts({QString("Balance is forced: there is no imbalance")});
-  const QString mean = QString("Experts in order; ") + shown_.runs[0].loads.text();
+  const QString mean = QString("%1, experts in order; %2").arg(wayText(), shown_.runs[0].loads.text());
   const int experts = to_int(shown_.runs[0].loads.load_L[0].size()), model_experts = kModelExperts;
   QString plan = QString("replicas are planned from this step's load for %1 experts").arg(experts);
   const QString brief = plan;
@@ -342,7 +342,9 @@ void ThisImbalancePanel::fillTable() {
     plan += QString(" as in All-to-all, above EP %1 for %2").arg(experts).arg(model_experts);
   else if (experts < model_experts)
     plan += " as in All-to-all";
-  note_->setTexts({mean + "; in brackets: change against a balanced router; " + plan, mean + "; " + plan,
+  note_->setTexts({mean + "; in brackets: change against a balanced router; " + plan +
+                       "; all three: groups stay on their nodes, which replicas cannot balance",
+                   mean + "; in brackets: change against a balanced router; " + plan, mean + "; " + plan,
                    mean + "; " + brief, mean});
 }
 
@@ -391,8 +393,9 @@ QStringList ThisImbalancePanel::headline() const {
   if (!costs_.problem.empty()) return {QString::fromStdString(costs_.problem)};
   if (costs_.even.empty()) return computing_ ? QStringList{"Computing the cost of this imbalance..."} : QStringList();
   const StepChoices& choices = costs_.choices.at(chosenDegree());
-  QString step = stepsText() + ": ";
-  step[0] = step[0].toUpper();
+  const QString step =
+      QString("DeepSeek-V3 671B, %1: %2")
+          .arg(stepsText(), shown_.runs.size() == 1 ? "" : QString("for %1 ").arg(shown_.runs[0].letter));
   const auto gains = [&](bool with_range) {
     const QString at = with_range ? QString(" at EP %1").arg(ep_) : QString();
     const QString deep_ep = "; " + gainText("DeepEP", choices.deep_ep, with_range) + at;
@@ -407,20 +410,20 @@ QStringList ThisImbalancePanel::headline() const {
           brief + gains(true) + brief_cost,
           brief + gains(false) + brief_cost,
           briefest + gains(false) + briefest_cost,
+          QString(briefest).remove(", " + stepsText()) + gains(false) + briefest_cost,
           briefest + brief_cost,
           briefest};
 }
 
 QString ThisImbalancePanel::clusterText() const {
   return QString("DeepSeek-V3 671B on 256 %1s, %2, %3 experts")
-      .arg(QString::fromStdString(cluster_.hardware).toUpper(),
-           cluster_.all_to_all == AllToAll::deep_ep ? "DeepEP" : "standard all-to-all",
-           cluster_.mxfp8 ? "MXFP8" : "BF16");
+      .arg(QString::fromStdString(cluster_.hardware).toUpper(), wayText(), cluster_.mxfp8 ? "MXFP8" : "BF16");
 }
 
 QStringList ThisImbalancePanel::about() const {
   if (costs_.even.empty()) return {};
-  return {"modelled without memory, " + shown_.runs[0].loads.text(), "modelled without memory", "modelled"};
+  const QString limits = "modelled without memory; FP4 has no published speed";
+  return {limits + "; " + shown_.runs[0].loads.text(), limits, "no memory, no FP4 modelled", "modelled"};
 }
 
 QString ThisImbalancePanel::status() const {

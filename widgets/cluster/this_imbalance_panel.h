@@ -19,9 +19,9 @@ class ThisImbalancePanel : public Panel {
  public:
   explicit ThisImbalancePanel(Selection* selection, QWidget* parent = nullptr);
   ValueTable table() const override;
-  // "Step 697: fastest EP 8, standard all-to-all, ...; DeepEP gains 1.32 × (1.10 to 1.46) at EP 32; ...; the imbalance
-  // costs this run about 24 % (20 to 28 %)" of the throughput, and over which layers this is, from long to short; empty
-  // if no run with loads is open.
+  // "DeepSeek-V3 671B, step 697: fastest EP 8, standard all-to-all, ...; DeepEP gains 1.32 × (1.10 to 1.46) at EP 32;
+  // ...; the imbalance costs this run about 24 % (20 to 28 %)" of the throughput, and over which layers this is, from
+  // long to short; empty if no run with loads is open.
   QStringList headline() const;
   QStringList about() const;
   void setCluster(const ClusterQuestion& cluster);  // EP degree of the headline, cluster, routing and placement
@@ -88,6 +88,7 @@ class ThisImbalancePanel : public Panel {
   void addRange(std::size_t run);
   void addPlainRow(const QString& name, const char* tip, auto forms_at);  // forms_at(degree)
   QString clusterText() const;
+  QString wayText() const { return cluster_.all_to_all == AllToAll::deep_ep ? "DeepEP" : "standard all-to-all"; }
   QString tipOf(const LiveCost& cost) const;
 
   FigureTable* table_;

@@ -111,8 +111,8 @@ void TimeOfAStepPanel::buildChoices() {
   QStringList profiles;
   for (const HardwareProfile& profile : hardware_profiles()) profiles << QString::fromStdString(profile.name) + " GPUs";
   hardware_ = addChoice(row, "GPU", profiles, "hardware profile (assets/hardware)");
-  recipe_ =
-      addChoice(row, "Experts", {"BF16 experts", "MXFP8 experts"}, "format of the grouped GEMMs of the routed experts");
+  recipe_ = addChoice(row, "Experts", {"BF16 experts", "MXFP8 experts"},
+                      "format of the grouped GEMMs of the routed experts; MXFP4 and NVFP4 have no published speed");
   way_ = addChoice(row, "All-to-all", {"standard all-to-all", "DeepEP all-to-all"}, "kind of all-to-all");
   payload_ = addChoice(row, "Token format", {"BF16 tokens", "FP8 tokens", "MXFP8 tokens"},
                        "format of the rows in the all-to-all");
@@ -179,7 +179,7 @@ ClusterQuestion TimeOfAStepPanel::question() const {
   if (q.routing != AskedRouting::live) return q;
   const auto frame = selection_->frame();
   q.layer = selection_->layer();
-  if (frame) q.loads = layer_loads(*frame);
+  if (frame) q.loads = layer_loads(*frame, q.ep);
   if (const RouterFrame* router = find_router(frame.get(), selection_->layer()))
     q.live_load = router->tokens_per_expert;
   return q;
@@ -254,7 +254,7 @@ QStringList TimeOfAStepPanel::splitForms() const {
                             .arg(is_repeated ? "with DeepEP " : "")
                             .arg(answer_->config.tp)
                             .arg(is_repeated ? "every token" : "its part of the tokens");
-  if (hardware.has_mxfp8()) return {ranks};
+  if (hardware.has_mxfp8()) return {ranks + "; FP4 experts have no published speed", ranks + "; no FP4", ranks};
   const QString name = QString::fromStdString(hardware.name);
   return {ranks + QString("; experts in BF16, as %1s have no MXFP8").arg(name),
           ranks + QString("; no MXFP8 on %1s").arg(name), QString("Experts in BF16: no MXFP8 on %1s").arg(name)};
