@@ -284,7 +284,12 @@ class RouterPanelsTest : public QObject {
     QVERIFY(matrix->describe(0, 3).join(' ').contains("B: "));  // a row of A also names the load in B
     QVERIFY(matrix->describe(1, 3).front().startsWith("B: expert 3 of layer "));
     QVERIFY(!matrix->figure(1, 3));  // cards are about the active run
-    show(&panel, {700, 80});         // no room for two rows of each layer
+    SyntheticRun ended({.experts = 16});
+    ended.append(40);
+    selection.setHistories({first.history(), ended.history()});
+    QTRY_VERIFY2(panel.caption().contains("B up to step 39"), qPrintable(panel.caption()));
+    QVERIFY2(panel.answerText().contains("B (step 39): "), qPrintable(panel.answerText()));
+    show(&panel, {700, 80});  // no room for two rows of each layer
     QTRY_COMPARE(matrix->rows(), layers);
   }
 

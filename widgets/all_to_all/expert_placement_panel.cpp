@@ -576,7 +576,10 @@ QString ExpertPlacementPanel::status() const {
   const bool several = selection_->histories().size() > 1;
   const QString run = several ? runLetter(*selection_, selection_->run()) + ", " : QString();
   const QString ranks = is_rank_count_assumed_ ? QString("EP %1 assumed, ").arg(assumed_ranks_) : QString();
-  return run + ranks + timeStatus(frame_->step, true) + (tried_out_ ? ", " + tried : QString());
+  const int place = other_load_.empty() ? -1 : otherRun();
+  QString other = place < 0 ? QString() : ownStep(*selection_, *selection_->histories()[place]);
+  if (!other.isEmpty()) other.prepend(", " + runLetter(*selection_, place) + ' ');
+  return run + ranks + timeStatus(frame_->step, true) + other + (tried_out_ ? ", " + tried : QString());
 }
 
 Panel::Answer ExpertPlacementPanel::answer() const {

@@ -75,7 +75,7 @@ QStringList VerdictRow::spoken() const {
   const QStringList names = VerdictTable::columnNames();
   for (int column = 0; column < kColumns; ++column) {
     const VerdictFigure& figure = figures[column];
-    if (figure.text.isEmpty()) continue;
+    if (figure.missing()) continue;
     parts << names[column] + QStringLiteral(": ") + figure.text +
                  (figure.below.isEmpty() ? QString() : QLatin1Char(' ') + figure.below) +
                  (figure.tip.isEmpty() ? QString() : QStringLiteral(" (%1)").arg(figure.tip));

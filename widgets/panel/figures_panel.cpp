@@ -243,8 +243,7 @@ QStringList FiguresPanel::placeText(int figure) const {
     return value == kDash ? QString() : value;
   });
   if (text_of_others.isEmpty()) return forms;
-  return QStringList{text_of_others + separator + forms.front(), text_of_others + separator + forms.back(),
-                     text_of_others} +
+  return QStringList{forms.front() + "; " + text_of_others, forms.back() + "; " + text_of_others, text_of_others} +
          forms;
 }
 

@@ -186,6 +186,10 @@ QString ExpertLoadPanel::status() const {
   if (showsOneStep()) return frame ? timeStatus(frame->step, true) : QString();
   QStringList parts;
   if (view() == all_layers && !window().layers.empty()) parts << selection_->windowText(window().steps);
+  const int other = view() == all_layers && run_of_row_.size() > 1 ? run_of_row_[1] : selection_->run();
+  if (other < std::ssize(selection_->histories()))
+    if (const QString step = ownStep(*selection_, *selection_->histories()[other]); !step.isEmpty())
+      parts << runLetter(*selection_, other) + " up to " + step;
   const std::size_t shown = stack_->layers().size(), all = frame ? selection_->history()->info().moe_layers.size() : 0;
   if (view() == over_time && shown < all) parts << QString("%1 of %2 layers").arg(shown).arg(all);
   if (!selection_->following()) parts << timeStatus(selection_->step(), false);
@@ -403,14 +407,15 @@ QStringList ExpertLoadPanel::describeInStack(int row, std::int64_t step) const {
 
 // "B: 1.02 times its fair share" for the expert of the same number; empty: no other run has it.
 QStringList ExpertLoadPanel::loadOfOthers(int layer, int expert, std::int64_t step) const {
-  const QString text_of_others = textOfOthers(*selection_, [&](const History& run) {
+  const auto load_of = [&](const History& run) {
     const std::int64_t paired = selection_->stepOf(run, step);
     if (expert < 0 || expert >= run.info().n_experts || index_in(run.info().moe_layers, layer) < 0) return QString();
     const auto row = run.utilisation(layer, {paired, paired}, 1, Summary::mean);
     return expert < std::ssize(row) && std::isfinite(row[expert])
                ? QString("%1 \u00d7 fair share").arg(formatValue(row[expert], 3))
                : QString();
-  });
+  };
+  const QString text_of_others = textOfOthers(*selection_, load_of, step);
   return text_of_others.isEmpty() ? QStringList() : QStringList(text_of_others + QString(" at this step"));
 }
 

@@ -106,13 +106,22 @@ QStringList forcedAnswer(const Selection& selection, std::int64_t step) {
   return is_forced ? QStringList{"Balance is forced: no choice of the router"} : QStringList();
 }
 
-QString textOfOthers(const Selection& selection, const std::function<QString(const History&)>& text) {
+QString ownStep(const Selection& selection, const History& run, std::int64_t mouse_step) {
+  const bool is_of_mouse = mouse_step >= 0;
+  const std::int64_t own_step = is_of_mouse ? selection.stepOf(run, mouse_step) : selection.shownStepOf(run);
+  const std::int64_t step = is_of_mouse ? mouse_step : selection.step();
+  return own_step == step ? QString() : selection.rangeText({own_step, own_step});
+}
+
+QString textOfOthers(const Selection& selection, const std::function<QString(const History&)>& text,
+                     std::int64_t mouse_step) {
   QStringList texts;
   for (int run = 0; run < std::ssize(selection.histories()); ++run) {
     const History& history = *selection.histories()[run];
     if (run == selection.run() || selection.isNoiseTwin(run) || history.steps().empty()) continue;
+    const QString step = ownStep(selection, history, mouse_step);
     if (const QString of_run = text(history); !of_run.isEmpty())
-      texts << runLetter(selection, run) + QStringLiteral(": ") + of_run;
+      texts << runLetter(selection, run) + (step.isEmpty() ? step : QString(" (%1)").arg(step)) + ": " + of_run;
   }
   return texts.join(QStringLiteral("; "));
 }

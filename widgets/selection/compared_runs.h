@@ -78,8 +78,13 @@ bool comparesForced(const Selection& selection);
 // The answer of panels on choices of the router for a step with forced balance; else empty.
 QStringList forcedAnswer(const Selection& selection, std::int64_t step);
 QString nothingToCompareNotice();
-// A text on each other open run that is no noise twin, after its letter: "B: 0.167; C: 0.2"; empty: none has one.
-QString textOfOthers(const Selection& selection, const std::function<QString(const History&)>& text);
+// "step 799" of a run that is shown at another step than the active run, at the step under the mouse or else at the
+// cursor; empty: it is the same step.
+QString ownStep(const Selection& selection, const History& run, std::int64_t mouse_step = -1);
+// A text on each other open run that is no noise twin, after its letter and own step: "B: 0.167; C (step 9): 0.2";
+// empty: none has one.
+QString textOfOthers(const Selection& selection, const std::function<QString(const History&)>& text,
+                     std::int64_t mouse_step = -1);
 // The same for all runs, the selected one first.
 QString textOfRuns(const Selection& selection, const std::function<QString(const History&)>& text);
 QString listed(QStringList names);  // "B", "B and C", "B, C and N"
