@@ -58,8 +58,10 @@ CaptureActions::CaptureActions(const Context& context)
   connect(tensor_lab_->captureBar(), &CaptureBar::cancelRequested, this, &CaptureActions::cancel);
   for (QuantizationErrorPanel* matrix : workspaces_->findChildren<QuantizationErrorPanel*>())
     connect(matrix, &QuantizationErrorPanel::operandOpened, this, &CaptureActions::open);
-  for (FindingsPanel* findings : workspaces_->findChildren<FindingsPanel*>())
+  for (FindingsPanel* findings : workspaces_->findChildren<FindingsPanel*>()) {
     connect(findings, &FindingsPanel::elementOpened, this, &CaptureActions::openElement);
+    connect(findings, &FindingsPanel::operandOpened, this, &CaptureActions::open);
+  }
 }
 
 void CaptureActions::onOpened() {
@@ -67,6 +69,8 @@ void CaptureActions::onOpened() {
   capture_.reset();
   recompute_.reset();
   first_of_ = nullptr;
+  of_verdict_.reset();
+  tensor_lab_->dropCaptured();  // a new training of the same settings has other values
   // Logs of other programs hold no settings from which a step could be recomputed.
   const bool computed_here = std::ranges::any_of(
       session_->histories(), [](const auto& history) { return !history->info().config_toml.empty(); });
@@ -95,22 +99,24 @@ void CaptureActions::openFirst() {
   const bool is_shown = workspaces_->current() == workspaces_->microscaling();
   const bool is_open =
       std::ranges::any_of(session_->histories(), [&](const auto& run) { return run.get() == history; });
-  const bool is_news = std::exchange(shown_run_, is_shown ? history : nullptr) != history;
+  if (const auto captured = tensor_lab_->captured();
+      captured && session_->isLive() && history && captured->step > history->steps().last + 1)
+    tensor_lab_->dropCaptured();  // the training was rewound; this step will have other values
   if (!is_shown || !is_open || recompute_ || capture_ || selectQuantizedRun()) return;
   const auto frame = selection_->quantFrame();
   if (!frame) return;
   const bool captures = capturesNewest();
   const auto judged = operandOfVerdict(*selection_);
-  // The first operand follows the verdict until the user selects another one or its values are shown: the worst operand
-  // changes with every step, and the values of another one are not there when a run is paused.
+  // The first operand follows the verdict until the user selects another one or looks at a part of its values. Without
+  // a run that trains, the values of another one are not there.
   if (selection_->following() && judged && of_verdict_ == selection_->tensor() &&
-      (!tensor_lab_->captured() || (is_news && captures)))
+      (!tensor_lab_->captured() || (captures && tensor_lab_->showsAsCaptured())))
     selection_->setTensor(*(of_verdict_ = judged));
   if (!tensor_lab_->tensorName().isEmpty()) return followSelection(frame->step);
   const bool is_log = history->info().config_toml.empty();
   OperandPlace place = selection_->tensor();
   if (std::exchange(first_of_, history) == history) {
-    if (captures || (place == place_ && (is_log || frame->step == wanted_step_))) return;
+    if (place == place_ && (is_log || frame->step == wanted_step_)) return;
   } else if (judged) {
     of_verdict_ = judged;
     place = *judged;

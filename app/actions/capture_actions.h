@@ -59,7 +59,6 @@ class CaptureActions : public Actions {
   std::int64_t wanted_step_ = -1;
   std::optional<OperandPlace> of_verdict_;  // operand of the verdict that was opened without being selected
   const History* first_of_ = nullptr;       // run whose first operand was opened; only compared
-  const History* shown_run_ = nullptr;      // run that Microscaling showed last; nullptr while it is hidden
 };
 
 }  // namespace moescope

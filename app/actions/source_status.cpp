@@ -31,7 +31,10 @@ AccountActions::AccountActions(const Context& context, StatusLine* status) : Act
             agreed_ = session_->live();
             show({account}, stated);
           });
-  connect(status_, &StatusLine::accountClicked, this, &AccountActions::showAccount);
+  connect(status_, &StatusLine::accountClicked, this, [this] {  // opens a log with names that the line counts
+    if (!unread_.empty() && std::ranges::count(unread_, selection_->run()) == 0) selection_->setRun(unread_.front());
+    showAccount();
+  });
 }
 
 void AccountActions::addActionsTo(QMenu* menu) {
@@ -63,14 +66,16 @@ void AccountActions::showStatus() {
   const std::vector<ImportAccount> accounts = session_->accounts();
   const bool one_for_each_run = accounts.size() > 1 && accounts.size() == session_->histories().size();
   QStringList by_run;
+  unread_.clear();
   for (std::size_t i = 0; i < accounts.size(); ++i) {
     to_confirm += accounts[i].to_confirm();
     qsizetype of_log = 0;
     for (const AccountRow& row : accounts[i].rows)
       if (!row.is_shown && row.certainty == Certainty::unknown) of_log += row.names;
     left_out += of_log;
-    if (one_for_each_run && of_log > 0)
-      by_run << QString("%1 %2").arg(runLetter(*selection_, static_cast<int>(i)), formatCount(of_log));
+    if (!one_for_each_run || of_log == 0) continue;
+    by_run << QString("%1 %2").arg(runLetter(*selection_, static_cast<int>(i)), formatCount(of_log));
+    unread_.push_back(static_cast<int>(i));
   }
   status_->showAccount(to_int(to_confirm), to_int(left_out), !accounts.empty(), by_run.join(", "));
 }

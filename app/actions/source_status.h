@@ -36,6 +36,7 @@ class AccountActions : public Actions {
   StatusLine* status_;
   AccountWindow* window_ = nullptr;
   QStringList paths_;                 // of the shown accounts
+  std::vector<int> unread_;           // runs whose logs have names that were not read
   const LiveRuns* agreed_ = nullptr;  // training that the user agreed to close for these paths
 };
 

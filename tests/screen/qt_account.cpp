@@ -289,6 +289,24 @@ class AccountTest : public QObject {
     QVERIFY(!account->findChild<ExpertLoadPanel*>()->isVisible());    // the log has no loads
   }
 
+  // A click on the names that were not read shows a log that has some.
+  void theStatusLineOpensTheLogWithNamesNotRead() {
+    const QStringList paths{home_.filePath("all_read.jsonl"), home_.filePath("not_all_read.jsonl")};
+    for (const QString& path : paths) {
+      std::ofstream log(path.toStdString());
+      const char* more = path == paths[0] ? "" : ",\"gpu_mem\":70";
+      for (int step = 0; step < 20; ++step) log << "{\"step\":" << step << ",\"loss\":2.5" << more << "}\n";
+    }
+    OpenWindow w;
+    w.window.files()->open(paths);
+    QTRY_COMPARE_WITH_TIMEOUT(runsWithLoss(w.window.session()), std::size_t{2}, kWaitMs);
+    auto* badge = w.window.findChild<QToolButton*>("account_badge");
+    QTRY_VERIFY(badge->accessibleName().startsWith("1 name not read"));
+    badge->click();
+    QCOMPARE(w.window.selection()->run(), 1);
+    QCOMPARE(w.window.findChild<AccountWindow*>()->findChild<QComboBox*>("account_logs")->currentIndex(), 1);
+  }
+
   void aLogWithoutKnownNamesIsExplained() {
     const QString path = home_.filePath("unknown.jsonl");
     {

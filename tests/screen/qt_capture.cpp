@@ -31,6 +31,7 @@
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/microscaling/tensor_verdict.h"
+#include "widgets/microscaling/tensors_panel.h"
 #include "widgets/microscaling/what_if_panel.h"
 #include "widgets/overview/findings_panel.h"
 #include "widgets/panel/tensor_text.h"
@@ -501,6 +502,21 @@ class CaptureTest : public QObject {
     QTRY_COMPARE_WITH_TIMEOUT(w.window.selection()->step(), w.live()->status().step - 1, kWaitMs);
     QCOMPARE(w.window.selection()->tensor(), shown);
     QVERIFY(w.tensors()->captured() && w.tensors()->captured()->place == shown);
+  }
+
+  // A captured operand belongs to its training, also if the next one has the same settings.
+  void aNewTrainingShowsNoOperandOfTheOneBefore() {
+    CaptureWindow w;
+    w.trainTo(3);
+    w.window.findChild<CaptureActions*>()->open({1, Gemm::expert_w1, OperandRole::x, Direction::forward}, 2);
+    w.waitForCapture();
+    QTRY_VERIFY_WITH_TIMEOUT(w.tensors()->whatIf()->table().rows() > 0, kWaitMs);
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    w.window.runControl()->start(quantizedNano(), RunControl::Start::paused);
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), kWaitMs);
+    QVERIFY(!w.tensors()->captured() && w.tensors()->tensorName().isEmpty());
+    QVERIFY(w.tensors()->browser()->model().entries().empty());
+    QCOMPARE(w.tensors()->whatIf()->table().rows(), std::size_t{0});
   }
 
   void everyClassHasItsMatrixAndItsScales() {

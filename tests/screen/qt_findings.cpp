@@ -173,6 +173,10 @@ class QtFindings : public QObject {
     QCOMPARE(p.selection.range(), all);
     QCOMPARE(p.selection.following(), following);
     QVERIFY(!rows(p.panel)[1]->findChild<QLabel*>("words")->text().contains("Zoomed"));
+    click(rows(p.panel)[2]);
+    QVERIFY(rows(p.panel)[2]->findChild<QLabel*>("words")->text().contains("Zoomed"));
+    p.selection.fitRange();  // as when another log is opened
+    QVERIFY(!rows(p.panel)[2]->findChild<QLabel*>("words")->text().contains("Zoomed"));
   }
 
   void theSettingsOfALogAreCited() {

@@ -139,7 +139,7 @@ QString QuantizationErrorPanel::status() const {
   const auto frame = selection_->quantFrame();
   const GemmClass gemm_class = selection_->tensor().gemm_class();
   if (!frame || !firstOf(*frame, gemm_class)) return {};
-  if (isByRun()) return timeStatus(frame->step, true);
+  if (isByRun()) return timeStatus(frame->step, true) + QString(", a cell: the worst layer");
   return QString("%1, %2").arg(timeStatus(frame->step, true), formatsOf(*frame, gemm_class));
 }
 
@@ -197,7 +197,7 @@ Panel::Answer QuantizationErrorPanel::answerOnRuns() const {
     forms = {more + QString(" in %1").arg(nameOf(*flushed, true)), more, all};
   }
   return {.question = "What do the formats cost?",
-          .answers = forms << QString("Lowest: %1 dB").arg(rounded.join(QStringLiteral(", ")))};
+          .answers = forms << QString("Lowest SQNR: %1 dB").arg(rounded.join(QStringLiteral(", ")))};
 }
 
 Panel::Answer QuantizationErrorPanel::answer() const {

@@ -94,7 +94,13 @@ void TensorLab::setTensor(const QString& name, std::size_t rows, std::size_t col
 }
 
 void TensorLab::removeTensor(const QString& name) {
-  browser_->removeTensor(name);
+  browser_->removeTensors([&name](const TensorSource& tensor) { return tensor.name() == name; });
+}
+
+void TensorLab::dropCaptured() {
+  captured_.reset();
+  browser_->removeTensors([](const TensorSource& tensor) { return tensor.captured() != nullptr; });
+  closeCaptured();
 }
 
 void TensorLab::setCaptured(std::shared_ptr<const CapturedOperand> captured) {
@@ -253,6 +259,8 @@ void TensorLab::closeCaptured() {
   if (!source_.captured()) return;
   captured_.reset();
   whole_ = source_ = {};
+  map_->setSource(source_, 0);
+  what_if_->setSource(source_, 0);
   ranked_.clear();
   microscope_->setSteppable(false);
   microscope_->showExample();

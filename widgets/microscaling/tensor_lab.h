@@ -37,6 +37,7 @@ class TensorLab : public QObject {
   std::shared_ptr<const CapturedOperand> captured() const { return captured_; }
   BlockLosses losses() const;  // of the sampled blocks of the shown captured operand
   void closeCaptured();        // shows an example in place of a captured operand
+  void dropCaptured();         // also removes all captured operands from the list: their runs are no longer open
   // True if a whole captured operand is shown in the format of its run, at the block that lost most when it was first
   // shown, and the mouse is elsewhere.
   bool showsAsCaptured() const;

@@ -238,9 +238,9 @@ void TensorsPanel::addTensor(const TensorSource& source) {
   select(at);
 }
 
-void TensorsPanel::removeTensor(const QString& name) {
+void TensorsPanel::removeTensors(const std::function<bool(const TensorSource&)>& is_removed) {
   std::vector<TensorEntry> entries = model_.entries();
-  if (std::erase_if(entries, [&](const TensorEntry& entry) { return entry.source.name() == name; }) == 0) return;
+  if (std::erase_if(entries, [&](const TensorEntry& entry) { return is_removed(entry.source); }) == 0) return;
   ++generation_;
   queue_.clear();  // the indices of entries have changed
   for (TensorEntry& entry : entries) entry.state = TensorEntry::Figures::none;

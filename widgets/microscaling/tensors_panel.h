@@ -6,6 +6,7 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QTableView>
+#include <functional>
 
 #include "core/files/tensors/open_tensors.h"
 #include "core/numerics/block_anatomy.h"
@@ -25,7 +26,7 @@ class TensorsPanel : public Panel {
   bool openFile(const QString& path, std::optional<DType> bytesAre = {});
   // Adds a tensor, or replaces the tensor of the same name, and selects it.
   void addTensor(const TensorSource& source);
-  void removeTensor(const QString& name);  // removes the tensor of this name, if there is one
+  void removeTensors(const std::function<bool(const TensorSource&)>& is_removed);
   void setFormat(const OperandFormat& format, BlockAxis axis);
   bool selectNamed(const QString& name);  // selects the tensor of this name; false: there is none
   void select(int tensor);                // selects a tensor by its index among the entries

@@ -218,6 +218,9 @@ FindingsPanel::FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget
   connect(selection_, &Selection::focusChanged, this, [this] {
     if (layers_->currentIndex() == 1) fill();
   });
+  connect(selection_, &Selection::timeChanged, this, [this] {  // other steps are shown than those of the text
+    if (!zoom_.isEmpty() && selection_->range().size() != zoomed_size_) forgetZoom();
+  });
   addControl(layers_);
   addOptions();
 
@@ -420,7 +423,10 @@ void FindingsPanel::open(const QString& id) {
     layers_->setCurrentIndex(0);
     fill();
   }
-  if (const int row = rowOf(id.toStdString()); row >= 0) choose(row);
+  const int row = rowOf(id.toStdString());
+  if (row < 0) return;
+  choose(row);
+  if (const auto operand = findingAt(row).tensor) emit operandOpened(*operand, findingAt(row).steps.last);
 }
 
 // Shows the steps of the finding with a margin and moves the cursor to their end; for an ongoing finding the cursor
@@ -428,6 +434,7 @@ void FindingsPanel::open(const QString& id) {
 void FindingsPanel::showEvidence(const Finding& finding) {
   const int place = watch_->placeOf(finding);
   if (place < 0) return;
+  zoom_.clear();  // before the steps change
   selection_->setRun(place);
   const StepRange all = selection_->history()->steps();
   const std::int64_t margin = std::max<std::int64_t>(20, finding.steps.size() / 5);
@@ -441,6 +448,7 @@ void FindingsPanel::showEvidence(const Finding& finding) {
               ? QString()
               : QString("<p>Zoomed to %1. <a href='back'>Back to %2</a></p>")
                     .arg(selection_->rangeText(selection_->range()), selection_->rangeText(before_->range));
+  zoomed_size_ = selection_->range().size();
   if (!finding.layers.empty()) selection_->setLayer(finding.layers.front());
   if (!finding.experts.empty()) selection_->setExpert(finding.experts.front());
   if (!finding.operands.empty()) {
@@ -448,18 +456,19 @@ void FindingsPanel::showEvidence(const Finding& finding) {
     selection_->setTensor(element.place);
     if (element.expert >= 0) selection_->setExpert(element.expert);
   }
-  if (finding.tensor && finding.tensor->gemm_class() == GemmClass::experts) {
-    OperandPlace tensor = *finding.tensor;
-    tensor.layer = selection_->layer();
-    selection_->setTensor(tensor);
-  }
+  if (finding.tensor) selection_->setTensor(*finding.tensor);
 }
 
 void FindingsPanel::showEarlierSteps() {
   if (!before_) return;
-  before_->is_whole ? selection_->fitRange() : selection_->setRange(before_->range);
-  if (!before_->following) selection_->setStep(before_->step);
-  selection_->setFollowing(before_->following);
+  const View before = *before_;
+  forgetZoom();
+  before.is_whole ? selection_->fitRange() : selection_->setRange(before.range);
+  if (!before.following) selection_->setStep(before.step);
+  selection_->setFollowing(before.following);
+}
+
+void FindingsPanel::forgetZoom() {
   before_.reset();
   zoom_.clear();
   fill();

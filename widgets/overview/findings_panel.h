@@ -31,6 +31,7 @@ class FindingsPanel : public Panel {
  signals:
   void countChanged(int ongoing);                                        // number of ongoing findings, for the title
   void elementOpened(const OperandElement& element, std::int64_t step);  // of the active run; for the microscope
+  void operandOpened(const OperandPlace& operand, std::int64_t step);    // of the finding that open() was called for
 
   void saveWanted(const QString& text);  // all findings as text, for a file
 
@@ -53,6 +54,7 @@ class FindingsPanel : public Panel {
   int rowOf(const std::string& id) const;  // row of the finding with this finding_id(); -1: it is not listed
   void showEvidence(const Finding& finding);
   void showEarlierSteps();
+  void forgetZoom();
   void showHealthy();
 
   FindingsWatch* watch_;
@@ -69,8 +71,9 @@ class FindingsPanel : public Panel {
     std::int64_t step;
     bool following, is_whole;
   };
-  std::optional<View> before_;  // what was shown before a finding was opened
-  QString zoom_;                // says to which steps the open finding has zoomed; empty: it shows the same steps
+  std::optional<View> before_;    // what was shown before a finding was opened
+  QString zoom_;                  // says to which steps the open finding has zoomed; empty: it shows the same steps
+  std::int64_t zoomed_size_ = 0;  // number of these steps
   QAction* show_muted_;
   bool all_shown_ = false;
 };
