@@ -295,6 +295,7 @@ void LessonGuide::predict(std::optional<int> choice, const QString& number, doub
   state().value = value;
   arrange();
   look();
+  if (!tasksDone()) pane_->scrollToTasks();  // the next action
 }
 
 bool LessonGuide::passStep() {

@@ -566,11 +566,12 @@ void LessonPane::setNext(bool ready, const QString& text) {
   if (!text.isEmpty()) next_->setText(text);
 }
 
-// Scrolls until the end of the card is visible, or its beginning if both do not fit.
+// Scrolls down until the end of the card is visible, or its beginning if both do not fit.
 void LessonPane::scrollTo(LessonCard* card) {
   scrolls_to_ = card;
   const int top = card->y(), bottom = top + card->height();
-  scroll_->verticalScrollBar()->setValue(std::min(top, bottom - scroll_->viewport()->height() + kSpace8));
+  QScrollBar* bar = scroll_->verticalScrollBar();
+  bar->setValue(std::max(bar->value(), std::min(top, bottom - scroll_->viewport()->height() + kSpace8)));
 }
 
 // A control that is hidden or disabled gives the focus to the page instead of a control elsewhere in the window.

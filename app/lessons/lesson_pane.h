@@ -170,6 +170,7 @@ class LessonPane : public QWidget {
   void setReveal(Reveal reveal, const QString& opens_when = {});  // `opens_when`: "after 500 steps of training"
   void setNext(bool ready, const QString& text = {});
   void scrollToReveal() { scrollTo(reveal_card_); }
+  void scrollToTasks() { scrollTo(do_card_); }
 
   QSize sizeHint() const override;
 

@@ -89,20 +89,6 @@ double tensor_figure(const std::string& key, const LessonTensor& tensor, const T
   return key == "underflow" ? lost / nonzero : 10 * std::log10(x2 / err2);
 }
 
-// Reads the 8-GPU file, the only one with both kinds of all-to-all.
-const MeasuredLayer* measured_layer(const std::string& model, const std::string& routing) {
-  for (const MeasuredLayer& layer : h200_calibration().layers)
-    if (layer.shape.model == model && layer.routing.label == routing) return &layer;
-  return nullptr;
-}
-
-double cluster_figure(const std::string& key, const ClusterFigure& figure) {
-  const MeasuredLayer* layer = measured_layer(figure.model, figure.routing);
-  if (!layer) return NAN;
-  const auto& times = layer->times;
-  return key == "measured_gain" ? times.standard_layer_ms / times.deep_ep_layer_ms : times.deep_ep_layer_ms;
-}
-
 std::string range_text(const LessonFigure& figure, std::optional<double> above, std::optional<double> below) {
   if (figure.key == "finding") return above ? "found" : "not found";
   if (above && below) return "between " + figure_text(figure, *above) + " and " + figure_text(figure, *below);
@@ -195,6 +181,7 @@ bool is_share(const LessonFigure& figure) {
 std::string figure_text(const LessonFigure& figure, double value) {
   const LessonFigureInfo* info = find_lesson_figure(figure.key);
   assert(info);
+  value = static_cast<float>(value);  // as the panels have it, so that both round a value halfway alike
   const std::string_view unit = info->unit;
   if (figure.key == "finding") return value > 0 ? "found" : "not found";
   const double size = std::fabs(value);
@@ -204,8 +191,7 @@ std::string figure_text(const LessonFigure& figure, double value) {
   if (unit == "x") return fmt::format("{:.2f}x", value);
   if (unit == "steps") return fmt::format("{:.0f} steps", value);
   if (figure.key.starts_with("loss_gap"))
-    return figure.key == "loss_gap" ? fmt::format("{:+.4f} {}", value, info->unit)
-                                    : fmt::format("{:.4f} {}", value, info->unit);
+    return fmt::format("{}{:.4f} {}", figure.key == "loss_gap" && value >= 0 ? "+" : "", value, unit);
   const std::string number = fmt::format("{:.{}f}", value, decimal_places(value, 3));
   return unit.empty() ? number : number + " " + info->unit;
 }
@@ -243,7 +229,10 @@ std::optional<double> LessonReader::read(const std::string& key, const RunFigure
 }
 
 std::optional<double> LessonReader::read(const std::string& key, const ClusterFigure& figure) const {
-  return finite(cluster_figure(key, figure));
+  for (const auto& [shape, routing, times] : h200_calibration().layers)  // of 8 GPUs, with both kinds of all-to-all
+    if (shape.model == figure.model && routing.label == figure.routing)
+      return finite(key == "measured_gain" ? times.standard_layer_ms / times.deep_ep_layer_ms : times.deep_ep_layer_ms);
+  return std::nullopt;
 }
 
 std::optional<double> LessonReader::read(const std::string& key, const TensorFigure& figure) const {

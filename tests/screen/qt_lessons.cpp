@@ -556,6 +556,18 @@ class LessonTest : public QObject {
     }
   }
 
+  // The page scrolls to the next task, which the options push below its edge.
+  void theTaskIsInViewAfterThePrediction() {
+    for (const char* lesson : {"bias-thermostat", "capacity"}) {
+      LessonWindow open;
+      open.window.resize(1280, 800);
+      open.open(lesson);
+      open.choices()[0]->click();
+      const QPushButton* task = open.tasks()[0];
+      QTRY_COMPARE(task->visibleRegion().boundingRect(), task->rect());
+    }
+  }
+
   // The last page of a lesson leads to the exhibits that it explains and to all lessons.
   void theEndOfALessonLeadsOn() {
     LessonWindow open;

@@ -449,7 +449,7 @@ QString ExpertPlacementPanel::costOfReplicas(const PlacementChoice& choice,
   const int sent = experts_sent(placed(choice, planned_at - 1, own_load), placement);
   return text + QString("; the plan of step %1 %4 the weights of %2 to other ranks%3.")
                     .arg(planned_at)
-                    .arg(sent)
+                    .arg(countedText(sent, "slot"))
                     .arg(bytes(sent), tried_out_ ? QString("would have moved") : QString("moved"));
 }
 

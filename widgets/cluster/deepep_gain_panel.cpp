@@ -408,8 +408,7 @@ Panel::Answer DeepEPGainPanel::answer() const {
   QStringList of_step;
   if (step != steps_.end() && axes() != time) {
     const QString gain = QString("step at EP %1 %2 \u00d7").arg(ep_).arg(ratioText(step->deep_ep.ratio));
-    of_step << gain + " (each TP rank sends every token, assumed; the layer has no TP)"
-            << gain + " (each TP rank sends every token)" << gain;
+    of_step << gain + " (modelled, tensor-parallel ranks send every token)" << gain + " (modelled)" << gain;
   }
   const bool is_step_first = axes() == whole_step;
   QStringList forms;

@@ -108,14 +108,17 @@ QString LossPanel::status() const {
 
 namespace {
 
+bool isMeanOfLayers(const History& run, Metric metric) {
+  return run.info().moe_layers.size() != 1 && metric_info(metric).run_value == RunValue::mean_of_layers;
+}
+
 // Returns the forms of the answer, from long to short.
 QStringList answersOf(const LossTrend& trend) {
   const QString change = formatValue(trend.change, 2);
-  const QString medians =
-      QString(" (medians of %1 losses, %2 steps apart)").arg(trend.window).arg(formatCount(trend.span));
+  const QString span = formatCount(trend.span);
   const auto forms = [&](const QString& word, const QString& moved) {
-    return QStringList{word + moved + medians, word + moved + QString(" in %1 steps").arg(formatCount(trend.span)),
-                       word + moved};
+    return QStringList{word + moved + QString(" (medians of %1 losses, %2 steps apart)").arg(trend.window).arg(span),
+                       word + moved + QString(" in %1 steps (medians)").arg(span), word + moved};
   };
   switch (trend.direction) {
     case LossTrend::too_early:
@@ -154,7 +157,7 @@ Panel::Answer LossPanel::answer() const {
     if (shownMetric() == Metric::gradient_snr_db)  // measured at few steps; the value is of the newest of them
       at = QString::fromStdString(
           explain_figure(*history, {.key = Metric::gradient_snr_db, .step = selection_->step()}).place);
-    if (metric_info(shownMetric()).run_value == RunValue::mean_of_layers) at += ", mean of layers";
+    if (isMeanOfLayers(*history, shownMetric())) at += ", mean of layers";
     at = is_alone ? at.left(1).toUpper() + at.mid(1) : letter + QStringLiteral(", ") + at;
     const QString text = QString("%1: %2").arg(at, value_text);
     const int smoothing = shownSmoothing(*history);
@@ -198,11 +201,11 @@ void LossPanel::refill() {
     series.push_back({histories[0], Metric::val_loss, kWholeRun, "validation", 0, 0});
     series.back().points = true;
   }
-  const bool is_mean = metric_info(shownMetric()).run_value == RunValue::mean_of_layers;
   const QString note = other_text > histories[0]->steps().last
                            ? QString()
                            : QString("; different text from step %1: not comparable").arg(formatCount(other_text));
-  plot_->setCaption(metricCaption(shownMetric()) + (is_mean ? ", mean of layers" : "") + note);
+  plot_->setCaption(metricCaption(shownMetric()) + (isMeanOfLayers(*history, shownMetric()) ? ", mean of layers" : "") +
+                    note);
   plot_->setPercent(metricIsShare(shownMetric()));
   plot_->setExactAtInfinity(shownMetric() == Metric::gradient_snr_db);
   plot_->setSeries(std::move(series));

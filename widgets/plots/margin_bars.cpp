@@ -26,20 +26,23 @@ void paintBars(QPainter& painter, const QRect& area, const MarginBars& bars, dou
     }
 }
 
-// Paints the values of the strong bars and of rows as high as a line, except those that would overlap a value above.
-void paintFigures(QPainter& painter, const QRect& area, const MarginBars& bars, double high, const Colors& c) {
+// Paints values of strong bars and of rows as high as a line, unless one above is in the way, and returns their places.
+QRegion paintFigures(QPainter& painter, const QRect& area, const MarginBars& bars, double high, const Colors& c) {
   const QFont normal = painter.font();
   const QFontMetrics metrics(semibold(normal));
-  double free_from = -1e9;
+  QRegion figure_places;
   for (const MarginBar& bar : bars.bars) {
     const double middle = (bar.top + bar.bottom) / 2, top = middle - metrics.height() / 2.0;
-    if ((!bar.strong && bar.bottom - bar.top < metrics.height()) || top < free_from) continue;
-    free_from = top + metrics.height();
+    if ((!bar.strong && bar.bottom - bar.top < metrics.height()) || top < figure_places.boundingRect().bottom())
+      continue;
     painter.setFont(bar.strong ? semibold(normal) : normal);
     painter.setPen(QColor(bar.strong ? c.ink : c.ink2));
+    const QString figure = formatValue(bar.value, 3);
     const double x = area.left() + bar.value / high * area.width() + kSpace4;
-    painter.drawText(QPointF(x, top + metrics.ascent()), formatValue(bar.value, 3));
+    painter.drawText(QPointF(x, top + metrics.ascent()), figure);
+    figure_places += QRectF(x, top, metrics.horizontalAdvance(figure), metrics.height()).toAlignedRect();
   }
+  return figure_places;
 }
 
 }  // namespace
@@ -63,12 +66,13 @@ void paintMarginBars(QPainter& painter, const QRect& area, const MarginBars& bar
         Qt::AlignCenter, tick.label);
   }
   paintBars(painter, area, bars, high, c);
-  if (bars.reference >= 0) {
+  const QRegion figure_places = paintFigures(painter, area, bars, high, c);
+  if (bars.reference >= 0) {  // goes through no figure
     const double x = area.left() + bars.reference / high * area.width();
+    painter.setClipRegion(QRegion(area) - figure_places, Qt::IntersectClip);
     painter.setPen(QPen(QColor(c.ink), 1, Qt::DashLine));
     painter.drawLine(QPointF(x, area.top()), QPointF(x, area.bottom()));
   }
-  paintFigures(painter, area, bars, high, c);
   painter.restore();
 }
 

@@ -351,6 +351,11 @@ TEST(LessonFigures, ANoteComparesInWords) {
   EXPECT_EQ(reader.judge(check).note, "the same as in expert 0, steps 0 to 3: 0.500");
 }
 
+// 7280 / 3200 is halfway between 2.27 and 2.28; as a float, which the maps have, it is 2.28.
+TEST(LessonFigures, AValueHalfwayIsRoundedAsInThePanels) {
+  EXPECT_EQ(figure_text(figure("utilisation", 1), 2.275), "2.28x");
+}
+
 TEST(LessonFigures, ChecksArePendingHoldOrFail) {
   LessonReader reader({});
   LessonCheck check;

@@ -113,6 +113,18 @@ TEST(LessonList, NoUnitStandsTwice) {
       }
 }
 
+// The last page of a lesson about routers has something to type in a training of one's own.
+TEST(LessonList, TheEndHasSomethingToType) {
+  for (const std::string& name : lesson_names()) {
+    const Lesson lesson = find_lesson(name).lesson;
+    if (lesson.group != "Router and balance" && lesson.group != "Ranks and costs") continue;
+    const std::string& end = lesson.steps.back().reveal;
+    const std::size_t mention = end.find("your own training");
+    ASSERT_NE(mention, std::string::npos) << name;
+    EXPECT_NE(end.find('`', end.rfind('\n', mention) + 1), std::string::npos) << name;
+  }
+}
+
 // Every number of an explanation stands beside it with its name: it is a figure of a check, or that with which a check
 // compares.
 TEST(LessonList, NumbersOfAnExplanationAreOnThePage) {
