@@ -7,6 +7,7 @@
 #include <cassert>
 #include <cctype>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <numeric>
 #include <ranges>
@@ -95,15 +96,18 @@ std::string range_text(const LessonFigure& figure, std::optional<double> above, 
   return above ? "above " + figure_text(figure, *above) : "below " + figure_text(figure, *below);
 }
 
-// Returns "6.5 times as high as", "12 % lower than"; for decibels and shares the difference.
+// Returns "6.5 times as high as", "12 % lower than"; for decibels and shares the difference. It is of the shown
+// numbers, so that a reader gets the same.
 std::string comparison_text(const LessonFigure& figure, double value, double reference) {
+  const std::string text = figure_text(figure, value), reference_text = figure_text(figure, reference);
+  if (text == reference_text) return "the same as";
   const std::string direction = value > reference ? "higher than" : "lower than";
-  if (figure_text(figure, value) == figure_text(figure, reference)) return "the same as";
-  if (std::string_view(find_lesson_figure(figure.key)->unit) == "dB")  // of the rounded values
-    return figure_text(figure, std::fabs(std::round(10 * value) - std::round(10 * reference)) / 10) + " " + direction;
-  const double points = 100 * std::fabs(value - reference);
-  if (is_share(figure)) return fmt::format("{:.{}f} percentage points {}", points, points < 1 ? 2 : 1, direction);
-  const double ratio = reference > 0 ? value / reference : NAN;
+  const double shown = std::strtod(text.c_str(), nullptr), other = std::strtod(reference_text.c_str(), nullptr);
+  const double distance = std::fabs(shown - other);
+  if (std::string_view(find_lesson_figure(figure.key)->unit) == "dB")
+    return figure_text(figure, distance) + " " + direction;
+  if (is_share(figure)) return fmt::format("{:.{}f} percentage points {}", distance, distance < 1 ? 2 : 1, direction);
+  const double ratio = other > 0 ? shown / other : NAN;
   if (!std::isfinite(ratio)) return direction;
   if (ratio >= 2) return fmt::format("{:.{}f} times as high as", ratio, ratio < 10 ? 1 : 0);
   const double relative_distance = std::fabs(ratio - 1);
@@ -144,9 +148,11 @@ std::string name_of_reference(const LessonFigure& figure, const LessonFigure& re
     if (tensor->format.axis != other->format.axis) return "with blocks along rows";
     if (tensor->format.format.block != other->format.format.block)
       return fmt::format("with blocks of {}", other->format.format.block);
-    std::string rule = scale_rule_name(other->format.format.rule);
-    std::ranges::transform(rule, rule.begin(), [](unsigned char c) { return std::toupper(c); });
-    return "under " + rule;
+    const OperandFormat &format = tensor->format.format, &compared = other->format.format;
+    const bool other_elements = format.scheme != compared.scheme || format.element != compared.element;
+    std::string name = other_elements ? element_name(compared) : scale_rule_name(compared.rule);
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
+    return (other_elements ? "in " : "under ") + name;
   }
   const auto* a = std::get_if<RunFigure>(&figure.source);
   const auto* b = std::get_if<RunFigure>(&reference.source);
@@ -192,7 +198,7 @@ std::string figure_text(const LessonFigure& figure, double value) {
   if (unit == "steps") return fmt::format("{:.0f} steps", value);
   if (figure.key.starts_with("loss_gap"))
     return fmt::format("{}{:.4f} {}", figure.key == "loss_gap" && value >= 0 ? "+" : "", value, unit);
-  const std::string number = fmt::format("{:.{}f}", value, decimal_places(value, 3));
+  const std::string number = fmt::format("{:.{}f}", value, decimal_places(value, unit == "nats/token" ? 4 : 3));
   return unit.empty() ? number : number + " " + info->unit;
 }
 
