@@ -201,7 +201,7 @@ LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* 
       session_, &RunSession::opened, this,
       [this] {
         if (!active_ || at_end_) return;
-        if (std::exchange(entered_, false)) panels_.resetSelection();
+        if (std::exchange(entered_, false)) panels_.startAfresh();  // panels may have followed the runs before
         arrange();
         look();
       },

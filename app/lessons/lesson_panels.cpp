@@ -152,10 +152,6 @@ void LessonPanels::startAfresh() {
   arranged_.clear();
   restoreArranged(nullptr);
   for (const auto& [panel, state] : initial_) panel->restoreState(state);
-  resetSelection();
-}
-
-void LessonPanels::resetSelection() {
   selection_->setRun(0);
   selection_->showLayer(0);  // selects the MoE layer nearest to 0
   selection_->setExpert(-1);

@@ -69,7 +69,6 @@ class LessonPanels {
   // Hides the verdicts and resets the panels' settings and the selection to those at the start of the program. The next
   // show() arranges the panels again.
   void startAfresh();
-  void resetSelection();  // selects run A, its first MoE layer, no expert, all steps and the newest one
   // `cover`: text instead of what the panels show. `locked`: their controls wait for a prediction, since another view,
   // format or layer may show the answer.
   void show(const LessonView& view, const QString& cover, bool locked);

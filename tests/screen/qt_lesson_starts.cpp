@@ -18,9 +18,11 @@
 #include "app/workspaces/workspaces.h"
 #include "core/config/config_toml.h"
 #include "core/lessons/lesson_figures.h"
+#include "tests/support/controls.h"
 #include "tests/support/lesson_window.h"
 #include "tests/support/screen_test.h"
 #include "tests/support/seeds.h"
+#include "widgets/compare/routing_flips_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
 #include "widgets/microscaling/tensors_panel.h"
 
@@ -215,6 +217,25 @@ class LessonStartsTest : public QObject {
     QCOMPARE(selection->layer(), selection->history()->info().moe_layers.front());
     QVERIFY(selection->following());
     QCOMPARE(load->saveState(), initial);
+  }
+
+  // A panel that chooses its view by the runs chooses it by those of the new lesson: lesson 12 compares its steps with
+  // FP32, the exhibit does not.
+  void aLessonsRunsChooseTheViewOfAPanel() {
+    LessonWindow open;
+    const auto train = [&](std::int64_t steps) {
+      open.window.runControl()->runUntil(steps);
+      QTRY_VERIFY_WITH_TIMEOUT(open.window.session()->live()->status().step >= steps, kLessonWaitMs);
+    };
+    auto* flips = open.window.findChild<RoutingFlipsPanel*>();
+    const QAbstractButton* by_rounding = button(flips, "by rounding");
+    open.open("judge-recipe");
+    train(1);
+    QTRY_VERIFY(by_rounding->isChecked());
+    open.open("stored-in-bf16");
+    train(3);
+    QTRY_VERIFY2(flips->answerText().contains("A"), qPrintable(flips->answerText()));
+    QVERIFY(!by_rounding->isChecked());
   }
 
   void aTrainingThatALessonLeavesBehindIsPaused() {

@@ -391,15 +391,15 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, QWidget* parent)
   keepState("in_router", in_router_);
 }
 
-// Shows the flips by rounding as soon as a run has some, unless the user has chosen the reference. Flips against run A
-// also contain the drift of the weights, but look like an effect of the format alone.
+// Shows the flips by rounding if one of the runs has some, and else those against run A, unless the user has chosen.
+// Flips against A also contain the drift of the weights, but look like an effect of the format alone.
 void RoutingFlipsPanel::chooseReference() {
-  if (chosen_ || rounding() || inRouter()) return;
-  for (const auto& history : selection_->histories()) {
-    if (history->steps().empty()) continue;
-    const auto frame = history->gradient_frame_at(history->steps().last);
-    if (frame && !frame->rounding_flips.empty()) return showRounding(true);
-  }
+  if (chosen_ || inRouter()) return;
+  const bool measured = std::ranges::any_of(selection_->histories(), [](const auto& history) {
+    const auto frame = history->steps().empty() ? nullptr : history->gradient_frame_at(history->steps().last);
+    return frame && !frame->rounding_flips.empty();
+  });
+  if (measured != rounding()) showRounding(measured);
 }
 
 std::vector<RoutingFlipsPanel::Rate> RoutingFlipsPanel::rates() const {
