@@ -3,6 +3,7 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QMouseEvent>
+#include <QRegularExpression>
 #include <QSignalSpy>
 #include <QTest>
 #include <cmath>
@@ -12,6 +13,7 @@
 #include "tests/support/made_tensors.h"
 #include "tests/support/screen_test.h"
 #include "tests/support/test_look.h"
+#include "tests/support/told_numbers.h"
 #include "widgets/look/tokens.h"
 #include "widgets/microscaling/block/block_bars.h"
 #include "widgets/microscaling/block/block_cards.h"
@@ -48,6 +50,7 @@ class MicroscopeTest : public QObject {
   void anExampleHasABlockOfItsFormat();
   void helpSaysWhatFloorCutsInEveryElement();
   void theErrorsOfANarrowTableAreNotCut();
+  void everyFormOfTheAnswerCountsTheLostValues();
 
  private:
   Selection selection_;
@@ -322,6 +325,19 @@ void MicroscopeTest::helpSaysWhatFloorCutsInEveryElement() {
   }
   QCOMPARE(std::lround(1 / cut_of(kNvfp4Format)), 17L);
   QVERIFY(help.contains(QStringLiteral("1/17")));
+}
+
+// A short line keeps the values that become zero: the more there are, the less a high SQNR says.
+void MicroscopeTest::everyFormOfTheAnswerCountsTheLostValues() {
+  Answering<BlockMicroscopePanel> microscope(&selection_);
+  std::vector<float> values(32, 0.5f);
+  values[5] = 300;
+  microscope.setBlock({QStringLiteral("row 0"), QStringLiteral("test")}, values, mx_format(ElementFormat::e2m1),
+                      BlockAxis::row);
+  QCOMPARE(microscope.block().sums.underflow, std::uint64_t(31));
+  QVERIFY(microscope.answers().size() > 1);
+  for (const QString& answer : microscope.answers())
+    QVERIFY2(QRegularExpression("E2M1 \\S+ dB, 31 to zero").match(answer).hasMatch(), qPrintable(answer));
 }
 
 void MicroscopeTest::whatIfSaysWhatAnotherFormatWouldKeep() {

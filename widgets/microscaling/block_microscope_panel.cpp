@@ -229,7 +229,8 @@ void BlockMicroscopePanel::makeActions() {
 }
 
 void BlockMicroscopePanel::setBlock(const BlockOrigin& origin, std::vector<float> values, const OperandFormat& format,
-                                    BlockAxis axis, float tensor_amax) {
+                                    BlockAxis axis, float shared_amax, float tensor_amax) {
+  shared_amax_ = shared_amax;
   tensor_amax_ = tensor_amax;
   if (origin.tensor != origin_.tensor) emit readoutChanged({});  // it is of an element of the other tensor
   origin_ = origin;
@@ -313,7 +314,7 @@ void BlockMicroscopePanel::apply(const State& state) {
   state_ = state;
   OperandFormat format = state_.format;
   format.rounding = state_.rounding;
-  block_ = block_anatomy(format, state_.values, state_.draw, origin_.place.isEmpty() ? exampleAmax() : tensor_amax_);
+  block_ = block_anatomy(format, state_.values, state_.draw, origin_.place.isEmpty() ? exampleAmax() : shared_amax_);
   refresh();
   emitReadout();
   if (other) emit formatChosen(state_.format);
@@ -437,7 +438,7 @@ QString BlockMicroscopePanel::figures() const {
 }
 
 // The same values in the chosen format and those of a comparison, under the chosen rule and rounding: "MXFP8 E4M3 29.6
-// dB; MXFP4 E2M1 17.6 dB, 6 to zero; NVFP4 19.9 dB".
+// dB; MXFP4 E2M1 17.6 dB, 6 to zero; NVFP4 19.9 dB". The short line keeps the lost values: a high SQNR may hide them.
 Panel::Answer BlockMicroscopePanel::answer() const {
   const bool is_example = origin_.place.isEmpty();
   const std::vector<float> values =
@@ -458,8 +459,9 @@ Panel::Answer BlockMicroscopePanel::answer() const {
                    .sums);
     if (sums.elements == 0 || sums.all_nan()) continue;
     const QString db = sums.err2 == 0 ? QString("exact") : formatValue(sums.sqnr_db(), 3) + QStringLiteral(" dB");
-    brief << format_->itemText(i) + QLatin1Char(' ') + db;
-    formats << brief.back() + (sums.underflow > 0 ? QString(", %1 to zero").arg(sums.underflow) : QString());
+    const QString cost = db + (sums.underflow > 0 ? QString(", %1 to zero").arg(sums.underflow) : QString());
+    formats << format_->itemText(i) + QLatin1Char(' ') + cost;
+    brief << format_->itemText(i).section(QLatin1Char(' '), -1) + QLatin1Char(' ') + cost;
   }
   if (brief.isEmpty()) return {};
   return {QString("What do the formats cost these %1 values?").arg(values.size()),

@@ -39,10 +39,10 @@ class BlockMicroscopePanel : public Panel {
     QString place, tensor, run = {};
     std::int64_t step = -1;
   };
-  // Shows a block and discards the edits of the previous block, but keeps the rounding. `tensor_amax` determines the
-  // tensor scale of NVFP4.
+  // Shows a block and discards the edits of the previous block, but keeps the rounding. `shared_amax`: of the
+  // values that determine the scale; `tensor_amax`: of the tensor, for the comparison with NVFP4.
   void setBlock(const BlockOrigin& origin, std::vector<float> values, const OperandFormat& format, BlockAxis axis,
-                float tensor_amax = 0);
+                float shared_amax = 0, float tensor_amax = 0);
   void showExample();  // in the format of the shown block
   // Sets the format and keeps the values, unlike setBlock(). The change can be undone.
   void setFormat(const OperandFormat& format);
@@ -105,7 +105,7 @@ class BlockMicroscopePanel : public Panel {
   std::vector<float> example_;  // values of the last example, of which a format shows those of a block
   BlockOrigin origin_;
   BlockAxis axis_ = BlockAxis::row;
-  float tensor_amax_ = 0;
+  float shared_amax_ = 0, tensor_amax_ = 0;
   BlockAnatomy block_;
   QUndoStack undo_;
 

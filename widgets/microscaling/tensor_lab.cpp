@@ -289,7 +289,7 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
       {place + expert + slice, source_.name(), captured ? QString::fromStdString(captured->run_name) : QString(),
        captured ? captured->step : -1},
       source_.readBlock(slice_, along_rows, line, block, block_size(format_)), format_, axis_,
-      source_.sharedAmax(slice_, format_, axis_, line, block));
+      source_.sharedAmax(slice_, format_, axis_, line, block), source_.tensorAmax(slice_, row));
   microscope_->selectElement(element);
   emit blockShown();
   if (const QString loss = source_.lost(); !loss.isEmpty())
