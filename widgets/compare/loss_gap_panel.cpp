@@ -392,15 +392,13 @@ QString LossGapPanel::letterOf(int place) const {
   return judged_->baseline() != 0 && selection_->isNoiseTwin(place) ? letter + QStringLiteral(" \u2212 A") : letter;
 }
 
-// Where the mean gap of a run is, and its verdict if that is another: "above the band, only since step 276", "inside
-// the band, not told apart".
-QString LossGapPanel::sideOf(const Conclusion& c) const {
+// Where the interval of a run is if it is on one side of the edges of the band, as in Verdicts: "above the band, only
+// since step 276"; else the verdict: "not told apart".
+QString LossGapPanel::sideOf(const Conclusion& c) {
   const VerdictWord word = verdict_word(c);
-  const QString words = QString::fromStdString(verdict_text(word));
-  if (is_missing(c.gap)) return words;
-  QString side(c.gap > 0 ? "above the band" : "below the band");
-  if (std::abs(c.gap) <= judged_->matters()) side = "inside the band";
-  return side + (word <= VerdictWord::better ? QString::fromStdString(late_text(c)) : QStringLiteral(", ") + words);
+  if (word > VerdictWord::better) return QString::fromStdString(verdict_text(word));
+  const char* sides[] = {"inside", "above", "below"};  // good enough, worse, better
+  return sides[static_cast<int>(word)] + QStringLiteral(" the band") + QString::fromStdString(late_text(c));
 }
 
 // For a run that cannot be judged because it reads different text: "B: mean gap -0.0064 in steps 360 to 680, different
@@ -420,7 +418,7 @@ QStringList LossGapPanel::otherTexts(int place) const {
 Panel::Answer LossGapPanel::answer() const {
   if (onTheSameTexts(*selection_)) return answerOnTexts();
   if (!plot_->notice().isEmpty() || is_missing(judged_->matters())) return {};
-  std::vector<std::pair<QString, QStringList>> sides;  // where mean gaps are, and those of which runs
+  std::vector<std::pair<QString, QStringList>> sides;  // where intervals are, and those of which runs
   QStringList long_texts, short_texts, gaps;
   for (const int place : judged_->candidates()) {
     const QString letter = runLetter(*selection_, place);

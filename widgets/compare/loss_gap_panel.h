@@ -90,7 +90,7 @@ class LossGapPanel : public Panel {
   Answer answerOnTexts() const;
   QString letterOf(int place) const;
   QString captionOf(const GapPlot::Ground& ground) const;
-  QString sideOf(const Conclusion& c) const;
+  static QString sideOf(const Conclusion& c);
   QStringList otherTexts(int place) const;
   // Judged steps of the first candidate, and the first step from which on one reads different text.
   GapPlot::Ground ground() const;
