@@ -154,10 +154,9 @@ void CaptureActions::followSelection(std::int64_t step) {
   const LiveRuns* live = session_->live();
   const bool is_other = selection_->tensor() != place_ || run != first_of_;
   const bool captures = capturesNewest(), is_log = run->info().config_toml.empty();
-  const bool is_newer =
-      captures
-          ? step > captured->step && tensor_lab_->showsAsCaptured() && since_capture_.elapsed() >= kMinMsBetweenCaptures
-          : step != wanted_step_ && (!live || !selection_->following() || step == captured->step);
+  const bool is_newer = captures ? step > captured->step && tensor_lab_->showsAsCaptured() &&
+                                       since_capture_.elapsed() >= kMinMsBetweenCaptures
+                                 : step != wanted_step_;
   const bool follows = live || !is_log || run == first_of_;
   if (!follows || (!is_other && !is_newer)) return;
   first_of_ = run;
@@ -280,6 +279,7 @@ void CaptureActions::look() {
   if (capture.state() == Capture::State::failed)
     return bar->showFailed(place_, QString::fromStdString(capture.error()), -1);
   tensor_lab_->setCaptured(capture.operand());
+  if (const auto frame = selection_->quantFrame(); captured && frame) wanted_step_ = frame->step;  // has moved on
   const bool is_newest = captured && selection_->following() && session_->live()->status().running;
   bar->showCaptured(*capture.operand(), is_newest ? -1 : wanted_step_,
                     recomputed ? QString("Recomputed by a copy of the run; the loss of the step equals the recorded "

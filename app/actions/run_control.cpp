@@ -34,8 +34,8 @@ RunControl::RunControl(const Context& context, Replay* replay, WindowBar* bar, S
     if (LiveRuns* live = session_->live()) live->set_max_steps_per_s(limit);
   });
   connect(session_, &RunSession::opened, this, &RunControl::onOpened);
-  connect(replay_, &Replay::changed, this, &RunControl::showReplay);
-  connect(selection_, &Selection::timeChanged, this, &RunControl::showReplay);
+  connect(replay_, &Replay::changed, this, &RunControl::showCursor);
+  connect(selection_, &Selection::timeChanged, this, &RunControl::showCursor);
 }
 
 void RunControl::startAll(std::vector<RunConfig> configs, Start start) {
@@ -64,7 +64,7 @@ void RunControl::onOpened() {
   replay_->pause();
   pause_at_bytes_ = kPauseAfterBytes;
   end_of_run_.reset();
-  was_running_ = false;
+  shown_ = {};
   offerToGoOn(false);
   bar_->showUntil(until_);
   LiveRuns* live = session_->live();
@@ -90,7 +90,7 @@ void RunControl::goOn() {
   if (session_->showsLog()) return replay_->play();
   LiveRuns* live = session_->live();
   if (!live) return;
-  was_running_ = true;  // a short training may end before the next status
+  shown_.running = true;  // a short training may end before the next status
   if (const auto step = end(); step && *step > live->status().step)
     live->run_until(*step);
   else
@@ -126,8 +126,9 @@ void RunControl::stepOnce() {
     replay_->stepOnce();
 }
 
-void RunControl::showReplay() {
-  if (isReplay()) bar_->showReplay(replay_->playing(), selection_->step(), selection_->stepWord());
+void RunControl::showCursor() {
+  if (isReplay()) return bar_->showReplay(replay_->playing(), selection_->step(), selection_->stepWord());
+  if (session_->isLive() && shown_.running) showStatus(shown_);
 }
 
 void RunControl::showOpen() {
@@ -138,13 +139,16 @@ void RunControl::showOpen() {
     return bar_->showOpen(WindowBar::Open::following);
   }
   bar_->showOpen(WindowBar::Open::recording);
-  showReplay();
+  showCursor();
 }
 
+// Counts the steps of a run that trains up to the cursor, so that the bar and the panels show the same step.
 void RunControl::showStatus(const LiveStatus& status) {
-  bar_->showStatus(status);
-  const bool has_stopped = was_running_ && !status.running && status.error.empty();
-  was_running_ = status.running;
+  const bool has_stopped = shown_.running && !status.running && status.error.empty();
+  LiveStatus counted = shown_ = status;
+  if (status.running && selection_->following() && selection_->history() && !selection_->history()->steps().empty())
+    counted.step = selection_->step() + 1;
+  bar_->showStatus(counted);
   if (status.running) {
     offerToGoOn(false);
     pauseBeforeTheDiskIsFull();

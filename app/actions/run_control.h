@@ -53,7 +53,7 @@ class RunControl : public Actions {
   void pause();
   void stepOnce();
   void startPreset(const QString& name) { startAll(load_preset(name.toStdString())); }
-  void showReplay();
+  void showCursor();
   // true if a finished recording is open
   bool isReplay() const { return session_->showsLog() && !session_->isFollowing(); }
   void pauseBeforeTheDiskIsFull();
@@ -64,7 +64,7 @@ class RunControl : public Actions {
   double speed_limit_ = 0;
   std::optional<qint64> until_, end_of_run_;
   bool ends_with_schedule_ = true;  // false: a lesson
-  bool was_running_ = false;
+  LiveStatus shown_;
   qint64 pause_at_bytes_ = 0;
   bool recorded_ = true, run_when_open_ = true;
 };

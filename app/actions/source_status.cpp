@@ -104,7 +104,10 @@ constexpr int kBeatMs = 200;
 SourceStatus::SourceStatus(const Context& context, StatusLine* status, NoticeBar* notice)
     : Actions(context), status_(status), notice_(notice) {
   connect(session_, &RunSession::opened, this, &SourceStatus::onOpened);
-  connect(session_, &RunSession::runsChanged, this, &SourceStatus::onRunsChanged);
+  connect(session_, &RunSession::runsChanged, this, [this] {  // or a large recording has been read to its end
+    if (!session_->isLive() && !session_->isFollowing())
+      status_->showState(session_->isSnapshot() ? "Snapshot, not following" : "Recording opened");
+  });
   connect(session_, &RunSession::growingEnded, this, &SourceStatus::onGrowingEnded);
   connect(session_, &RunSession::openingStarted, this, &SourceStatus::begin);
   connect(session_, &RunSession::failed, this, [this] {
@@ -161,12 +164,6 @@ void SourceStatus::offerToFollow() {
   for (const QString& path : session_->paths()) names << QFileInfo(path).fileName();
   notice_->offer("Snapshot, not following: " + names.join(", "),
                  {{"Follow", [this] { session_->open(QStringList(session_->paths())); }}});
-}
-
-// Called when the open runs have changed, for example when a large recording has been read to its end.
-void SourceStatus::onRunsChanged() {
-  if (!session_->isLive() && !session_->isFollowing())
-    status_->showState(session_->isSnapshot() ? "Snapshot, not following" : "Recording opened");
 }
 
 void SourceStatus::onGrowingEnded(const QString& reason) {

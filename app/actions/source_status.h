@@ -54,7 +54,6 @@ class SourceStatus : public Actions {
   void onOpened();
   void offerToFollow();
   void offerQuestions();
-  void onRunsChanged();
   void onGrowingEnded(const QString& reason);
   void showSkippedLines();
   // Starts a timer that shows what the program is doing and for how long, until the screen has something new to show.

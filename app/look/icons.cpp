@@ -80,10 +80,6 @@ class PaletteFollower : public QObject {
   std::function<void()> draw_;
 };
 
-bool isFilled(Picture which) {
-  return which == Picture::play || which == Picture::pause || which == Picture::step;
-}
-
 using Points = QList<QPointF>;  // a named type, since two points in braces could also be a rectangle
 
 QPainterPath shape(Picture which) {
@@ -129,7 +125,7 @@ QPixmap picturePixmap(Picture which, const QColor& color, int size) {
   QPainter painter(&pixmap);
   painter.setRenderHint(QPainter::Antialiasing);
   painter.scale(1.0 * size / kPictureGrid, 1.0 * size / kPictureGrid);
-  if (isFilled(which))
+  if (which == Picture::play || which == Picture::pause || which == Picture::step)
     painter.fillPath(shape(which), color);
   else
     painter.strokePath(shape(which), QPen(color, kPictureStroke, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));

@@ -133,6 +133,18 @@ class CaptureTest : public QObject {
                              "was computed for display only", "the matrix shows step 2"})
       QVERIFY2(w.bar().contains(QLatin1String(part)), qPrintable(w.bar()));
 
+    // One button leads from the captured step to the step of the page, also after further steps.
+    const auto* bar = w.tensors()->captureBar();
+    const auto* button = bar->findChild<QPushButton*>("recompute");
+    QVERIFY(button->isVisible());
+    for (const auto* other : bar->findChildren<QToolButton*>())
+      QVERIFY2(!other->isVisible() || other->text() != "Capture again", qPrintable(w.bar()));
+    w.trainTo(6);
+    QTRY_COMPARE(button->text(), QString("Compute step 5 again"));
+    QVERIFY2(w.bar().contains("Captured at step 3; the matrix shows step 5") ||
+                 w.bar().contains("step 3, which was computed for display only; the matrix shows step 5"),
+             qPrintable(w.bar()));
+
     auto* cells = w.page()->findChild<ScaleMapCells*>();
     cells->grab();
     QCOMPARE(cells->columns(), static_cast<int>((captured->cols + 31) / 32));

@@ -426,7 +426,7 @@ QString BlockMicroscopePanel::stepText() const {
   if (origin_.step < 0) return {};
   const auto frame = selection_->quantFrame();
   const QString step = QString("%1 %2").arg(selection_->stepWord(), formatCount(origin_.step));
-  return !frame || frame->step == origin_.step ? step : step + QString(", not %1").arg(formatCount(frame->step));
+  return !frame || frame->step == origin_.step ? step : step + QString(" (the page: %1)").arg(formatCount(frame->step));
 }
 
 QString BlockMicroscopePanel::figures() const {

@@ -184,7 +184,6 @@ void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t want
   cancel_->hide();
   news_ = false;
   save_->show();
-  capture_again_->setVisible(source_ == Source::live);
   rotated_->setVisible(captured.format.hadamard > 0);
   const QString step = formatCount(captured.step);
   QStringList details{
@@ -199,10 +198,12 @@ void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t want
   if (!captured.expert_rows.empty()) details << countedText(captured.expert_rows.size() - 1, "expert");
   QStringList notes = differences(captured.format);
   const bool other_step = wanted_step >= 0 && wanted_step != captured.step;
-  if (captured.ahead)
-    notes << QString("The run is paused before step %1, which was computed for display only.").arg(step);
-  if (other_step)
-    notes << QString("Captured at step %1; the matrix shows step %2.").arg(step, formatCount(wanted_step));
+  capture_again_->setVisible(source_ == Source::live && !other_step);  // else one button leads to the step of the page
+  QString when;
+  if (captured.ahead) when = QString("The run is paused before step %1, which was computed for display only").arg(step);
+  if (other_step && when.isEmpty()) when = QString("Captured at step %1").arg(step);
+  if (other_step) when += QString("; the matrix shows step %1").arg(formatCount(wanted_step));
+  if (!when.isEmpty()) notes << when + QLatin1Char('.');
   if (!note.isEmpty()) notes << note;
   offer(other_step ? wanted_step : -1);
   QStringList forms;  // each form leaves out the last part of the form before it

@@ -36,7 +36,7 @@ QString wholeDb(double db) {
 
 // Plain words, the name and its letter.
 QStringList directionForms(Direction direction) {
-  static constexpr const char* kWords[] = {"forward pass", "input gradient", "weight gradient"};
+  static constexpr const char* kWords[] = {"forward pass", "dgrad, input gradient", "wgrad, weight gradient"};
   const QString name = QLatin1String(direction_name(direction));
   return {kWords[static_cast<int>(direction)], name, name.left(1)};
 }
