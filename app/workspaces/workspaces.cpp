@@ -246,15 +246,10 @@ TextWorkspace::TextWorkspace(Selection* selection, QWidget* parent) : Workspace(
   });
   foldWithout(sample_, [](const History& run) { return textsMissing(run, TextKind::sample); });
   foldWithout(stability_, [](const History& run) { return textsMissing(run, TextKind::probe); });
-  foldWithout(specialisation_, [](const History& run) {
-    return run.specialisation_frame_at(INT64_MAX) ? QString() : QString("domains by expert");
-  });
-  foldWithout(coactivation_, [](const History& run) {
-    const auto counts = run.specialisation_frame_at(INT64_MAX);
-    const auto has_pairs = [](const SpecialisationFrame& layer) { return !layer.together_EE.empty(); };
-    return counts && std::ranges::any_of(counts->specialisation, has_pairs) ? QString()
-                                                                            : QString("experts chosen together");
-  });
+  for (QDockWidget* dock : {specialisation_, coactivation_})  // Co-activation maps the experts by domain, too
+    foldWithout(dock, [](const History& run) {
+      return run.specialisation_frame_at(INT64_MAX) ? QString() : QString("domains by expert");
+    });
 }
 
 QWidget* TextWorkspace::makeNextSteps() {

@@ -345,8 +345,7 @@ class AnswersTest : public QObject {
       for (qsizetype row = 0; row < rows.size(); ++row) {
         if (rows.at(row, 2) == rows.at(row, 3)) continue;
         largest = std::max(largest, rows.at(row, 5));
-        const auto [i, j] = std::minmax({rows.at(row, 2), rows.at(row, 3)});
-        if (numbers[0].is(i) && numbers[1].is(j)) named = std::max(named, rows.at(row, 5));
+        if (numbers[0].is(rows.at(row, 2)) && numbers[1].is(rows.at(row, 3))) named = rows.at(row, 5);
       }
       return std::vector<double>{named == largest ? numbers[0].value : -1, numbers[1].value, largest / chance};
     });
@@ -414,7 +413,7 @@ class AnswersTest : public QObject {
       const QString sentence = panel.answers().value(0);
       const auto* view = panel.findChild<ByteAffinityView*>();
       QCOMPARE(view->answers().value(0), sentence);
-      QVERIFY(view->step() >= 0 && view->step() <= selection.step());
+      QVERIFY(view->frame() && view->frame()->step <= selection.step());
       const auto frame = run.history()->specialisation_frame_at(selection.step());
       const auto table = std::ranges::find(frame->specialisation, selection.layer(), &SpecialisationFrame::layer);
       const std::size_t experts = table->n_experts();

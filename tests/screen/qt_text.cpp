@@ -489,12 +489,12 @@ class TextTest : public QObject {
     Selection selections[5];
     // In the counts of table(), experts 0 and 1 take only prose, experts 2 and 3 only code.
     SpecialisationPanel domains(&selections[0]);
-    answered(domains, selections[0], "Expert 0 gets 80.0 % of prose and 40.0 % of all text: 2.0 \u00d7 its share");
+    answered(domains, selections[0], "Expert 0 gets 80.0 % of prose and 40.0 % of all tokens: 2.0 \u00d7 its share");
     selections[0].setExpert(2);  // as a click on a token does
     QVERIFY2(domains.answerText().startsWith("What does this expert get? Expert 2 gets "),
              qPrintable(domains.answerText()));
     CoactivationPanel pairs(&selections[1]);
-    answered(pairs, selections[1], "0 and 1: 3.0 \u00d7 as often as by chance");
+    answered(pairs, selections[1], "Tokens of 0 also go to expert 1: 3.0 \u00d7 as often as by chance");
     SpecialisationPanel bytes(&selections[2]);
     choose(&bytes, "Figure", "use by byte");
     answered(bytes, selections[2], "Expert 3 gets 4.0 \u00d7 its share of brackets");
@@ -534,7 +534,7 @@ class TextTest : public QObject {
     qDeleteAll(panels);
   }
 
-  // From step 700 on the log has one domain alone, and it never has pairs of experts.
+  // From step 700 on the log has one domain alone, and it never has pairs of experts. Its counts are those of layer 4.
   void aLogShowsItsLastCountsOfTwoDomains() {
     MainWindow window(false);
     window.show();
@@ -544,7 +544,15 @@ class TextTest : public QObject {
     auto* panel = text->findChild<SpecialisationPanel*>();
     QTRY_COMPARE_WITH_TIMEOUT(panel->findChild<MatrixPlot*>()->rows(), 4, 60000);
     QCOMPARE(panel->findChild<MatrixPlot*>()->notice(), QString());
-    QTRY_VERIFY(text->dock("dock_text_coactivation")->isHidden());
+    QTRY_VERIFY(!text->dock("dock_text_coactivation")->isHidden());
+    const auto* map = text->findChild<ScatterPlot*>();
+    QTRY_VERIFY(map->isVisible());
+    for (const int layer : {4, 1}) {
+      window.selection()->setLayer(layer);
+      QTRY_COMPARE(map->notice(), QString());
+      QTRY_VERIFY(map->placeOf(4) != map->placeOf(5));  // the counts of several domains
+      QVERIFY(panel->findChild<LayerCombo*>()->isVisibleTo(panel));
+    }
     const auto parts = panel->findChildren<QWidget*>();
     for (const char* part : {"step 600", "step 1,400 counted only python", "only layer 4 has counts"})
       QTRY_VERIFY2(std::ranges::any_of(parts, [&](const QWidget* w) { return w->toolTip().contains(part); }), part);

@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kMinSeparateCell = 5;  // logical pixels
 constexpr double kSmallLabels = 0.9;    // font scale of names of narrow columns
+constexpr double kSmallTexts = 0.8;     // least font scale of texts in cells
 
 bool crowded(const std::vector<Tick>& ticks, const QFontMetrics& metrics, double cell) {
   return std::ranges::any_of(ticks, [&](const Tick& tick) {
@@ -213,18 +214,22 @@ void MatrixPlot::keyPressEvent(QKeyEvent* event) {
 void MatrixPlot::paintTexts(QPainter& painter, const QSizeF& min_size,
                             const std::function<QString(int row, int column)>& text) const {
   const QRectF cell = cellRect(0, 0);
-  if (cell.width() < min_size.width() || cell.height() < min_size.height()) return;
+  const double room = std::min(cell.width() / min_size.width(), cell.height() / min_size.height());
+  if (room < kSmallTexts) return;
+  const QFont usual = painter.font();
+  if (room < 1) painter.setFont(scaledFont(usual, room));
   for (int row = 0; row < rows_; ++row)
     for (int column = 0; column < columns_; ++column) {
       painter.setPen(textOn(cellColor(row, column)));
       painter.drawText(cellRect(row, column), Qt::AlignCenter, text(row, column));
     }
+  painter.setFont(usual);
 }
 
-// Digits have no descenders.
+// Digits have no descenders. A frame around a neighbour takes a pixel of the cell.
 QSizeF MatrixPlot::sizeFor(const QString& widest, int margin) const {
   const QFontMetrics metrics(font());
-  return {metrics.horizontalAdvance(widest) + margin + 0.0, metrics.capHeight() + 3.0};
+  return {metrics.horizontalAdvance(widest) + margin + 0.0, metrics.capHeight() + 5.0};
 }
 
 std::array<std::uint8_t, 256> utilisationWeights(int limit) {

@@ -50,7 +50,8 @@ class MatrixPlot : public PlotFrame {
   bool cellAt(QPoint position, int* row, int* column) const;
   QRect cellsRect() const { return plotRect(); }  // area of the cells
   QRgb cellColor(int row, int column) const;
-  // Paints a text in each cell if the cells have at least the size `min_size`. For `decorate`.
+  // Paints a text in each cell, in a smaller font if the cells are a little smaller than `min_size`, not at all in
+  // cells that are smaller still. For `decorate`.
   void paintTexts(QPainter& painter, const QSizeF& min_size,
                   const std::function<QString(int row, int column)>& text) const;
   QSizeF sizeFor(const QString& widest, int margin = kSpace4) const;  // size of a cell that has room for this text

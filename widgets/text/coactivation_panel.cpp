@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "core/frame/specialisation.h"
 #include "widgets/look/counted_text.h"
@@ -186,7 +187,7 @@ CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
   view_->describe = [this](int row, int column) { return describe(row, column); };
   view_->figure = [this](int row, int column) {
     return FigureTarget{.key = shows(kSimilarity) ? FigureKey("output_similarity") : FigureKey("coactivation"),
-                        .layer = selection_->layer(),
+                        .layer = layerShown(),
                         .expert = order_[row],
                         .other = order_[column],
                         .step = selection_->step()};
@@ -226,14 +227,14 @@ void CoactivationPanel::makeMap() {
   map_->figureOf = [this](QPoint position) -> std::optional<FigureTarget> {
     const int expert = map_->nearest(position);
     if (expert < 0) return std::nullopt;
-    return FigureTarget{
-        .key = "utilisation", .layer = selection_->layer(), .expert = expert, .step = selection_->step()};
+    return FigureTarget{.key = "utilisation", .layer = layerShown(), .expert = expert, .step = selection_->step()};
   };
   connect(map_, &ScatterPlot::pointChosen, selection_, &Selection::setExpert);
   followSelection(map_);
 }
 
 void CoactivationPanel::makeMeasureButton() {
+  connect(selection_, &Selection::dataChanged, this, &CoactivationPanel::chooseView);
   measure_ = new MeasureButton("Runs pieces of the texts through the model; every expert computes all tokens", this);
   connect(measure_, &MeasureButton::requested, this,
           [this] { emit similarityRequested(selection_->run(), selection_->step()); });
@@ -250,10 +251,25 @@ void CoactivationPanel::showView() {
   showFigures();
 }
 
+int CoactivationPanel::layerShown() const {
+  const SpecialisationFrame* counts = specialisationOf((shows(kMap) ? mapped_ : frame_).get(), selection_->layer());
+  return counts ? counts->layer : selection_->layer();
+}
+
 void CoactivationPanel::showFigures() {
   showButton();
   view_->markDirty();
   update();
+}
+
+// Shows the map in place of the matrix for a run that has counts of the tokens by expert, but not of pairs of experts.
+void CoactivationPanel::chooseView() {
+  const auto counts = selection_->history() ? selection_->history()->specialisation_frame_at(INT64_MAX) : nullptr;
+  if (!counts || std::exchange(chosen_for_, selection_->history()) == selection_->history()) return;
+  const bool has_pairs = std::ranges::any_of(
+      counts->specialisation, [](const SpecialisationFrame& layer) { return !layer.together_EE.empty(); });
+  if (shows(has_pairs ? kMap : kMatrix) && map_instead_ == has_pairs) switch_->setCurrent(has_pairs ? kMatrix : kMap);
+  map_instead_ = !has_pairs;
 }
 
 void CoactivationPanel::showButton() {
@@ -325,9 +341,7 @@ void CoactivationPanel::refillTogether() {
   const SpecialisationFrame* specialisation = specialisationOf(frame_.get(), selection_->layer());
   if (!specialisation || specialisation->together_EE.empty())
     return view_->setNotice(notInLogNotice(history->info(), "experts chosen together") +
-                            (specialisation && !kindsOf(*specialisation).empty()
-                                 ? "\n\nMap shows which experts take similar tokens."
-                                 : ""));
+                            (specialisation ? "\n\nMap shows which experts take similar tokens." : ""));
   const int experts = to_int(specialisation->n_experts()), top_k = topK(*specialisation);
   if (top_k < 2) return view_->setNotice("Each token has one expert, so no experts are chosen together (router.top_k)");
   view_->setNotice({});
@@ -344,13 +358,13 @@ void CoactivationPanel::refillTogether() {
       codes.push_back(is_missing(share) ? kNoDataCode : utilisationCode(share / baseline_));
     }
   view_->setCells(experts, experts, std::move(codes));
-  showOrder("share of an expert's tokens that also go to another one");
+  showOrder("share of the row expert's tokens that also go to the column expert");
 }
 
 void CoactivationPanel::showOrder(const QString& title) {
   view_->setLegend(legend());
   view_->setRowAxis(ticksOf(order_), title);
-  view_->setColumnAxis(ticksOf(order_), QString());
+  view_->setColumnAxis(ticksOf(order_), "expert");
   view_->setCurrent(index_in(order_, selection_->expert()), -1);
 }
 
@@ -396,11 +410,18 @@ QStringList CoactivationPanel::describePair(int i, int j) const {
           countedText(specialisation->together_EE[at(i, j)], "token")};
 }
 
+// A map of the tokens of one domain alone would have all experts at one place.
+std::shared_ptr<const TelemetryFrame> CoactivationPanel::countsOfMap() const {
+  const auto newest = selection_->history()->specialisation_layer_at(selection_->layer(), selection_->step());
+  const SpecialisationFrame* counts = specialisationOf(newest.get(), selection_->layer());
+  return counts && counts->byte_256E.empty() ? countsOfDomains(*selection_) : newest;
+}
+
 void CoactivationPanel::refillMap() {
   const History* history = selection_->history();
   mapped_.reset();
   if (!hasSteps(map_)) return;
-  mapped_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
+  mapped_ = countsOfMap();
   const SpecialisationFrame* specialisation = specialisationOf(mapped_.get(), selection_->layer());
   if (!specialisation || kindsOf(*specialisation).empty())
     return map_->setNotice(notInLogNotice(history->info(), "bytes by expert"));
@@ -478,40 +499,42 @@ Panel::Answer CoactivationPanel::answer() const {
   if (const QStringList forced = forcedAnswer(*selection_, frame_->step); !forced.isEmpty())
     return {"Which experts work together?", forced};
   const QString times = formatValue(share_[best] / baseline_, 2);
-  const auto [i, j] = std::minmax({best / experts, best % experts});
+  const auto answer = [&](const char* form) {
+    return QString(form).arg(best / experts).arg(best % experts).arg(times);
+  };
   return {"Which experts work together?",
-          {QString("%1 and %2: %3 \u00d7 as often as by chance").arg(i).arg(j).arg(times),
-           QString("%1 and %2: %3 \u00d7 chance").arg(i).arg(j).arg(times)}};
+          {answer("Tokens of %1 also go to expert %2: %3 \u00d7 as often as by chance"),
+           answer("%1 also to %2: %3 \u00d7 chance")}};
 }
 
 QString CoactivationPanel::status() const {
   if (shows(kSimilarity))
     return measured() ? measuredText(*selection_, measured()->second.pieces, measured()->first) : QString();
   const auto& shown = shows(kMap) ? mapped_ : frame_;
-  return shown ? timeStatus(shown->step, false) : QString();
+  return shown ? onlyLayerNote(shown.get(), *selection_) + timeStatus(shown->step, false) : QString();
 }
 
-ValueTable CoactivationPanel::tableOfMap() const {
-  ValueTable table({"step", "layer", "expert", "first component", "second component", "load [fair shares]"});
-  const History* history = selection_->history();
-  const auto frame = history ? history->specialisation_frame_at(selection_->step()) : nullptr;
-  const SpecialisationFrame* specialisation = specialisationOf(frame.get(), selection_->layer());
-  if (!specialisation || kindsOf(*specialisation).empty()) return table;
-  const ExpertMap map = expert_map(kindsOf(*specialisation), to_int(specialisation->n_experts()));
-  const std::vector<double> loads = loadsOf(kindsOf(*specialisation), specialisation->n_experts());
+// Adds a row for each expert with tokens to the table of the map.
+void CoactivationPanel::addMap(ValueTable& table, std::int64_t step, const SpecialisationFrame& counts) {
+  if (kindsOf(counts).empty()) return;
+  const ExpertMap map = expert_map(kindsOf(counts), to_int(counts.n_experts()));
+  const std::vector<double> loads = loadsOf(kindsOf(counts), counts.n_experts());
   for (std::size_t e = 0; e < loads.size(); ++e)
-    if (!is_missing(map.x_E[e])) table.add(frame->step, specialisation->layer, e, map.x_E[e], map.y_E[e], loads[e]);
-  return table;
+    if (!is_missing(map.x_E[e])) table.add(step, counts.layer, e, map.x_E[e], map.y_E[e], loads[e]);
 }
 
 ValueTable CoactivationPanel::table() const {
-  if (shows(kMap)) return tableOfMap();
   if (shows(kSimilarity)) return similarityTable(measured() ? measured_->by_step : MeasuredSimilarity::ByStep());
-  ValueTable table({"step", "layer", "expert i", "expert j", "tokens of both", "share N(ij)/N(i) [share]"});
+  ValueTable table =
+      shows(kMap) ? ValueTable({"step", "layer", "expert", "first component", "second component", "load [fair shares]"})
+                  : ValueTable({"step", "layer", "expert i", "expert j", "tokens of both", "share N(ij)/N(i) [share]"});
   const History* history = selection_->history();
-  const auto frame = history ? history->specialisation_frame_at(selection_->step()) : nullptr;
+  if (!history) return table;
+  const auto frame = shows(kMap) ? countsOfMap() : history->specialisation_frame_at(selection_->step());
   const SpecialisationFrame* specialisation = specialisationOf(frame.get(), selection_->layer());
   if (!specialisation) return table;
+  if (shows(kMap)) addMap(table, frame->step, *specialisation);
+  if (shows(kMap)) return table;
   const std::vector<float> share = coactivation_share(*specialisation);
   for (std::size_t i = 0; i < share.size(); ++i)
     table.add(frame->step, specialisation->layer, i / specialisation->n_experts(), i % specialisation->n_experts(),

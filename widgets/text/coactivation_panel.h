@@ -90,7 +90,9 @@ class CoactivationPanel : public Panel {
   void makeMeasureButton();
   void showView();
   void showFigures();
+  int layerShown() const;  // the selected layer, or the only one with counts
   void showButton();
+  void chooseView();
   // Returns the step and the similarities of the active run at the cursor; nullptr if they were not measured.
   const MeasuredSimilarity::ByStep::value_type* measured() const { return atCursor(measured_, *selection_); }
   const LayerSimilarity* similarity() const;  // in the selected layer; nullptr: not measured
@@ -98,6 +100,7 @@ class CoactivationPanel : public Panel {
   void refillTogether();
   void refillSimilarity();
   void refillMap();
+  std::shared_ptr<const TelemetryFrame> countsOfMap() const;
   void showOrder(const QString& title);  // names the experts at the axes
   LegendScale legend() const;
   int topK(const SpecialisationFrame& table) const;
@@ -108,7 +111,7 @@ class CoactivationPanel : public Panel {
   QStringList describeOnMap(int expert) const;
   Answer answerOfMap() const;
   Answer answerOfSimilarity() const;
-  ValueTable tableOfMap() const;
+  static void addMap(ValueTable& table, std::int64_t step, const SpecialisationFrame& counts);
 
   ViewSwitch* switch_;
   QStackedWidget* views_;
@@ -116,6 +119,8 @@ class CoactivationPanel : public Panel {
   ScatterPlot* map_;
   QComboBox* sort_;
   MeasureButton* measure_ = nullptr;
+  const History* chosen_for_ = nullptr;  // run for which chooseView() has chosen the view
+  bool map_instead_ = false;
   std::shared_ptr<const MeasuredSimilarity> measured_;
   ExpertGrid similar_;
   std::shared_ptr<const TelemetryFrame> frame_;

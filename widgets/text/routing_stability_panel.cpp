@@ -38,10 +38,6 @@ float meanOf(const std::vector<float>& values) {
   return bin.finite ? bin.mean() : kNoValue;
 }
 
-LegendScale shareLegend(bool dark, const QString& caption) {
-  return {.lut = viridisLut(dark), .low = "0 %", .high = "100 %", .caption = caption};
-}
-
 }  // namespace
 
 QRectF StabilityBars::slot(std::size_t bar) const {
@@ -340,7 +336,7 @@ void RoutingStabilityPanel::refillLayers() {
     return codes;
   };
   const auto& layers = track_.layers();
-  layers_->setLegend(shareLegend(isDark(palette()), "same"));
+  layers_->setLegend({.lut = viridisLut(isDark(palette())), .low = "0 %", .high = "100 %", .caption = "same"});
   layers_->setRowAxis(ticksOf(layers), "layer", false);
   layers_->setSource(QStringLiteral("%1:%2").arg(track_version_).arg(wholeSets()), to_int(layers.size()));
   layers_->setCurrentRow(index_in(layers, selection_->layer()));

@@ -189,7 +189,29 @@ std::vector<std::int64_t> stepsOverTraining(StepRange all) {
 const SpecialisationFrame* specialisationOf(const TelemetryFrame* frame, int layer) {
   if (!frame) return nullptr;
   const auto found = std::ranges::find(frame->specialisation, layer, &SpecialisationFrame::layer);
-  return found == frame->specialisation.end() ? nullptr : &*found;
+  if (found != frame->specialisation.end()) return &*found;
+  return frame->specialisation.size() == 1 ? &frame->specialisation.front() : nullptr;
+}
+
+std::shared_ptr<const TelemetryFrame> countsOfDomains(const Selection& selection) {
+  const auto has_several = [&](const TelemetryFrame* frame) {
+    const SpecialisationFrame* counts = specialisationOf(frame, selection.layer());
+    const std::vector<float> share = counts ? domain_share(*counts) : std::vector<float>();
+    int domains = 0;
+    for (std::size_t i = 0; i < share.size(); i += counts->n_experts()) domains += int{!is_missing(share[i])};
+    return domains > 1;
+  };
+  const auto newest = selection.history()->specialisation_layer_at(selection.layer(), selection.step());
+  auto frame = newest;
+  for (int i = 0; i < kFramesBack && frame && !has_several(frame.get()); ++i)
+    frame = selection.history()->specialisation_layer_at(selection.layer(), frame->step - 1);
+  return has_several(frame.get()) ? frame : newest;
+}
+
+QString onlyLayerNote(const TelemetryFrame* frame, const Selection& selection) {
+  const SpecialisationFrame* shown = specialisationOf(frame, selection.layer());
+  if (!shown || shown->layer == selection.layer()) return {};
+  return QString("only layer %1 has counts, ").arg(shown->layer);
 }
 
 LegendScale liftLegend(bool dark) {
@@ -244,8 +266,7 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
     view_->markDirty();
   });
   connect(selection_, &Selection::focusChanged, this, [this] { domain_ = -1; });
-  layer_ = new LayerCombo(selection_, this);
-  addControl(layer_);
+  addControl(new LayerCombo(selection_, this));
   figure_ = makeChoice(
       {"use by domain", "use by byte", "loss without it", "pruned models"}, "Figure",
       "Use: share of the tokens of a domain, or of a kind of byte, that go to an expert, divided by the expert's share "
@@ -373,10 +394,7 @@ bool SpecialisationPanel::byBytes() const {
 }
 
 const SpecialisationFrame* SpecialisationPanel::counts() const {
-  const SpecialisationFrame* chosen = specialisationOf(frame_.get(), selection_->layer());
-  // A log may have the table of one layer only; status() then names that layer.
-  if (!chosen && frame_ && frame_->specialisation.size() == 1) return &frame_->specialisation.front();
-  return chosen;
+  return specialisationOf(frame_.get(), selection_->layer());
 }
 
 std::vector<int> SpecialisationPanel::columnOrder(const SpecialisationFrame& table,
@@ -410,16 +428,11 @@ QStringList SpecialisationPanel::countedDomains() const {
 
 // Finds the newest counts of two domains or more; without such, the newest. Sets what is to be said about newer counts.
 void SpecialisationPanel::findCounts() {
-  const auto at = [this](std::int64_t step) {
-    return selection_->history()->specialisation_layer_at(selection_->layer(), step);
-  };
-  const auto newest = frame_ = at(selection_->step());
+  const auto newest = frame_ = selection_->history()->specialisation_layer_at(selection_->layer(), selection_->step());
   const QStringList domains = countedDomains();
+  frame_ = countsOfDomains(*selection_);
   one_domain_.clear();
-  for (int i = 0; i < kFramesBack && frame_ && countedDomains().size() < 2; ++i) frame_ = at(frame_->step - 1);
-  if (!frame_ || countedDomains().size() < 2)
-    frame_ = newest;
-  else if (frame_ != newest)
+  if (frame_ && frame_->step != newest->step)
     one_domain_ = QString("%1 %2 counted only %3")
                       .arg(selection_->stepWord(), formatCount(newest->step), domains.join(QString()));
 }
@@ -435,7 +448,6 @@ void SpecialisationPanel::refill() {
     return view_->setNotice(notInLogNotice(history->info(), "domains by expert"));
   lift_ = domain_lift(*specialisation);
   share_ = domain_share(*specialisation);
-  layer_->setVisible(specialisation->layer == selection_->layer());
   const QStringList domains_counted = countedDomains();
   view_->setNotice(domains_counted.size() > 1 ? QString()
                                               : QString("Specialisation compares texts of two domains or more. Counted "
@@ -512,7 +524,7 @@ Panel::Answer SpecialisationPanel::answer() const {
             {QString("No: at most %1 \u00d7 its share of %2").arg(times, domain),
              QString("None above %1 \u00d7").arg(times)}};
   return {question,
-          {QString("Expert %1 gets %2 of %3 and %4 of all text: %5 \u00d7 its share")
+          {QString("Expert %1 gets %2 of %3 and %4 of all tokens: %5 \u00d7 its share")
                .arg(expert)
                .arg(formatPercent(share_[best]), domain, formatPercent(base_[expert]), times),
            QString("Expert %1 gets %2 \u00d7 its share of %3").arg(expert).arg(times, domain),
@@ -522,13 +534,10 @@ Panel::Answer SpecialisationPanel::answer() const {
 QString SpecialisationPanel::status() const {
   if (removes())
     return measured() ? measuredText(*selection_, measured()->second.pieces, measured()->first) : QString();
-  std::int64_t step = frame_ ? frame_->step : -1;
-  if (byBytes()) step = bytes_->step();
-  QStringList parts{step < 0 ? QString() : timeStatus(step, false)};
+  const TelemetryFrame* frame = byBytes() ? bytes_->frame() : frame_.get();
+  QStringList parts{frame ? timeStatus(frame->step, false) : QString()};
   if (!byBytes() && !one_domain_.isEmpty()) parts << one_domain_;
-  if (const auto* table = byBytes() ? nullptr : counts(); table && table->layer != selection_->layer())
-    parts.prepend(QString("only layer %1 has counts").arg(table->layer));
-  return parts.join(", ");
+  return onlyLayerNote(frame, *selection_) + parts.join(", ");
 }
 
 ValueTable SpecialisationPanel::table() const {

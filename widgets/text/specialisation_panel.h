@@ -1,7 +1,6 @@
-// Use of a layer's experts by domain, or by kind of byte: lift over the expert's share of all text. A click on a domain
-// names its experts.
-// On request the panel also shows what the model loses without each expert, by domain, and without several experts of
-// every layer.
+// Use of a layer's experts by domain, or by kind of byte: lift over the expert's share of all tokens. A click on a
+// domain names its experts. On request the panel also shows what the model loses without each expert, by domain, and
+// without several experts of every layer.
 #pragma once
 
 #include <QComboBox>
@@ -47,7 +46,7 @@ class ByteAffinityView : public QWidget {
   explicit ByteAffinityView(Selection* selection, QWidget* parent = nullptr);
   ValueTable table() const;
   QStringList answers() const;  // which expert gets which bytes, from long to short; empty: no data
-  std::int64_t step() const { return frame_ ? frame_->step : -1; }  // step of the shown counts; -1: none
+  const TelemetryFrame* frame() const { return frame_.get(); }  // frame of the shown counts; nullptr: none
 
  private:
   void refill();
@@ -104,7 +103,6 @@ class SpecialisationPanel : public Panel {
   QStackedWidget* stack_;
   MatrixPlot* view_;
   ByteAffinityView* bytes_;
-  LayerCombo* layer_;
   QComboBox* order_;
   QComboBox* figure_ = nullptr;
   MeasureButton* measure_ = nullptr;
@@ -118,8 +116,12 @@ class SpecialisationPanel : public Panel {
   int domain_ = -1;           // clicked domain; -1: none
 };
 
-// Returns the table of a layer in a frame; nullptr if there is none.
+// Returns the table of a layer in a frame; of a frame with one table alone, that one; nullptr if there is none.
 const SpecialisationFrame* specialisationOf(const TelemetryFrame* frame, int layer);
+// Returns the newest counts of two domains or more of the selected layer up to the cursor; without such, the newest.
+std::shared_ptr<const TelemetryFrame> countsOfDomains(const Selection& selection);
+// "only layer 4 has counts, " if specialisationOf() returns the table of another layer than the selected one.
+QString onlyLayerNote(const TelemetryFrame* frame, const Selection& selection);
 // Legend of the lift in the colours of utilisation: 1 neutral, blue below, orange above.
 LegendScale liftLegend(bool dark);
 QString liftText(float lift);  // text of a cell; empty: no value

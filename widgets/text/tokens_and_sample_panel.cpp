@@ -9,6 +9,7 @@
 #include <map>
 #include <ranges>
 
+#include "core/config/config_toml.h"
 #include "core/files/assets.h"
 #include "core/files/text/text_escape.h"
 #include "core/frame/expert_map.h"
@@ -467,11 +468,23 @@ Panel::Answer TokensAndSamplePanel::answer() const {
        QString("Expert %1 first: %2 of the %3").arg(commonest->first).arg(formatPercent(share), what)}};
 }
 
+// Known for a run in training whose settings were not changed during the training.
+QString TokensAndSamplePanel::nextSample() const {
+  const History* run = selection_->history();
+  const auto changes_it = [](const Marker& marker) { return marker.key == "telemetry.sample_every"; };
+  if (shows_ != Shows::sample || !selection_->growing() || run->info().config_toml.empty() ||
+      std::ranges::any_of(run->markers(), changes_it))
+    return {};
+  const std::int64_t rhythm = parse_config(run->info().config_toml, {}).config.telemetry.sample_every;
+  const std::int64_t next = rhythm > 0 ? (step_ / rhythm + 1) * rhythm : 0;
+  return next > run->steps().last ? QString(", next at step %1").arg(formatCount(next)) : QString();
+}
+
 QString TokensAndSamplePanel::status() const {
   if (!text_) return {};
   const QString time = timeStatus(step_, false);
   const TextLoss loss = lossOf(*text_);
-  if (shows_ == Shows::sample || loss.tokens == 0) return time;
+  if (shows_ == Shows::sample || loss.tokens == 0) return time + nextSample();
   const QString name = wantedDomain().isEmpty() ? QString("probe loss") : QString("loss of this passage");
   return QString("%1, %2 %3, %4").arg(time, name, loss.mean(), countedText(loss.tokens, "token"));
 }

@@ -73,6 +73,7 @@ class TokensAndSamplePanel : public Panel {
 
  protected:
   QString status() const override;
+  QString nextSample() const;  // ", next at step 200"; empty: not known
   Answer answer() const override;
   Answer answerOfExpert(const TokenLayer& routed) const;
 
