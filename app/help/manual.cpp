@@ -500,7 +500,7 @@ ManualPage manualPageOn(const QString& workspace) {
   static const QMap<QString, QString> kNames{{"Overview", "first-hour.md"},       {"Lessons", "lessons.md"},
                                              {"Router", "router-and-balance.md"}, {"All-to-all", "cluster-model.md"},
                                              {"Microscaling", "precision.md"},    {"Compare", "comparing-runs.md"},
-                                             {"Cluster", "cluster-model.md"},     {"Text", "router-and-balance.md"}};
+                                             {"Cluster", "cluster-model.md"},     {"Text", "text.md"}};
   const QString path = manualPage(kNames.value(workspace));
   for (const ManualPage& page : manualPages())
     if (page.path == path) return page;

@@ -101,10 +101,6 @@ QString effectOf(const PaletteCommand& command) {
   return kEffects.value(command.group, command.group);
 }
 
-bool isOfManual(const PaletteCommand& command) {
-  return command.group == QLatin1String("Manual") || command.title.startsWith("Manual: ");
-}
-
 // Returns the words with a number behind them: "expert 12" of "why is expert 12 dead".
 QStringList numberedPlaces(const QString& typed) {
   static const QRegularExpression kPlace(QStringLiteral("\\w+ \\d[\\d,]*"));
@@ -224,7 +220,7 @@ int CommandList::priority(const Shown& shown, const QString& typed, const Synony
   const std::size_t index = shown.command;
   const PaletteCommand& command = commands_[index];
   const bool is_for_typed = index >= known_;
-  if (isOfManual(command)) {
+  if (command.group == QLatin1String("Manual") || command.title.startsWith("Manual: ")) {
     const bool is_meant = synonyms.words.contains("manual: " + command.title.section(": ", -1).toLower());
     const int order = is_for_typed ? to_int(index - known_) * kInTitle : 0;
     return (is_for_typed && synonyms.is_part && is_meant ? kAsFinding : -kAsFinding) - order;

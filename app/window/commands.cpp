@@ -52,11 +52,6 @@ std::int64_t numberIn(const QString& typed) {
   return found.hasMatch() ? found.captured().remove(',').toLongLong() : -1;
 }
 
-// True if a menu fills itself when it opens. Its commands are added separately.
-bool fillsItself(const QMenu* menu) {
-  return menu->property("fills_itself").toBool();
-}
-
 class Collector {
  public:
   explicit Collector(MainWindow* window) : window_(window) {}
@@ -89,7 +84,7 @@ class Collector {
   }
 
   void takeMenu(QMenu* menu, const QString& group, const QString& prefix) {
-    if (fillsItself(menu)) return;
+    if (menu->property("fills_itself").toBool()) return;  // its commands are added separately
     for (QAction* action : menu->actions()) {
       if (action->menu())
         takeMenu(action->menu(), group, plain(action->text()) + ": ");
@@ -213,7 +208,7 @@ class Collector {
                                          QRegularExpression::MultilineOption);
     for (auto rows = kRow.globalMatch(QString::fromUtf8(glossary.readAll())); rows.hasNext();) {
       const auto row = rows.next();
-      const QString term = row.captured(1).remove('`'), other_names = row.captured(2).trimmed(),
+      const QString term = row.captured(1).remove('`'), other_names = row.captured(2).remove('`').trimmed(),
                     meaning = row.captured(3);
       if (term == QLatin1String("term")) continue;
       add(

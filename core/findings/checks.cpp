@@ -377,7 +377,7 @@ class Checking {
     using enum FindingKind;
     const KindsOfCheck check{{underflow, clipping, low_sqnr}};
     if (history_.quant_frame_at(INT64_MAX)) {
-      passed(check, "Number formats: no underflow, no costly clipping, no low SQNR of an operand.");
+      passed(check, "Number formats: few values flushed to zero, no costly clipping, no low SQNR of an operand.");
     } else if (history_.info().config_toml.empty()) {
       needs(check, "number formats", "statistics of quantized operands, which no step has");
     } else {

@@ -366,6 +366,11 @@ class ClusterPanelsTest : public QObject {
     const auto is_answered = [&] { return !panel.property("busy").toBool() && table->isVisible(); };
     QTRY_VERIFY_WITH_TIMEOUT(is_answered(), kWaitMs);
     const int of_one_run = table->rowCount();
+    panel.resize(430, 400);
+    for (int column = 1; column < table->columnCount(); ++column) {
+      const QString range = table->shownText(2, column);  // both ends, or none
+      QVERIFY2(range.isEmpty() || range.contains(" to "), qPrintable(range));
+    }
     selection.setHistories({other.history(), run_->history()});
     QCOMPARE(panel.headline().value(0), QString("Computing the cost of this imbalance..."));
     QVERIFY(!table->isVisible() && panel.answerText().isEmpty());

@@ -298,6 +298,8 @@ class PaletteTest : public QObject {
         {"random seed", "Seed", ""},
         {"html report", "Export: Report", ""},
         {"save picture", "Save picture of the window", ""},
+        {"comparison", "Compare with...", "Comparing runs"},
+        {"gini", "MaxVio", "Router and balance"},
         {"wgrad", "Term: dgrad, wgrad", ""},
         {"router z-loss", "Router z-loss", ""},
         {"shared experts", "Shared experts", ""},
@@ -320,6 +322,7 @@ class PaletteTest : public QObject {
     }
     for (const QString& text : missed) qInfo("%s", qPrintable(text));
     QCOMPARE(missed.size(), 0);
+    QCOMPARE(manualPageOn("Text").title, QString("Text and experts"));
   }
 
   void formatsExpertsLayersAndFindingsAreFound() {

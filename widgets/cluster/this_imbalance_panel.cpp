@@ -358,12 +358,12 @@ void ThisImbalancePanel::addPlainRow(const QString& name, const char* tip, auto 
 
 // Adds the range of the change in the row above.
 void ThisImbalancePanel::addRange(std::size_t run) {
-  addPlainRow("  range", "of the change, over the numbers that the published runs do not determine", [&](auto degree) {
-    const Band& range = costs_.against_even[run][degree].range;
-    const QString low = QString::number(100 * (range.low - 1), 'f', 0);
-    return QStringList{withMinus(QString("%1 to %2 %").arg(low, QString::number(100 * (range.high - 1), 'f', 0))),
-                       withMinus(low + " %")};
-  });
+  addPlainRow("  range, %", "of the change, over the numbers that the published runs do not determine",
+              [&](auto degree) {
+                const Band& range = costs_.against_even[run][degree].range;
+                return QStringList{withMinus(
+                    QString("%1 to %2").arg(100 * (range.low - 1), 0, 'f', 0).arg(100 * (range.high - 1), 0, 'f', 0))};
+              });
 }
 
 QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {
