@@ -132,7 +132,8 @@ class ClusterPanelsTest : public QObject {
           const QString shown = table->shownText(row, column);
           const QStringList forms = table->item(row, column)->data(Qt::UserRole).toStringList();
           QVERIFY2(shown.isEmpty() || forms.contains(shown), qPrintable(shown));
-          QVERIFY(!shown.isEmpty() || width < 492);
+          QVERIFY2(!shown.isEmpty() || width < 492,
+                   qPrintable(QString("row %1: %2").arg(row).arg(forms.join(QStringLiteral(" | ")))));
           QVERIFY(QFontMetrics(table->font()).horizontalAdvance(shown) <= table->columnWidth(column));
           shortened |= forms.size() > 1 && shown == forms.last();
           if (forms.size() > 1 && !shown.isEmpty()) of_one_width << (shown == forms.last() ? "short" : "long");
@@ -367,9 +368,12 @@ class ClusterPanelsTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(is_answered(), kWaitMs);
     const int of_one_run = table->rowCount();
     panel.resize(430, 400);
+    int range_row = 0;
+    while (range_row < of_one_run && !table->shownText(range_row, 0).contains("range")) ++range_row;
+    QVERIFY(range_row < of_one_run);
     for (int column = 1; column < table->columnCount(); ++column) {
-      const QString range = table->shownText(2, column);  // both ends, or none
-      QVERIFY2(range.isEmpty() || range.contains(" to "), qPrintable(range));
+      const QString range = table->shownText(range_row, column);  // both ends, or none
+      QVERIFY2(range.isEmpty() || range.contains(" to ") || range.contains(QChar(0x2026)), qPrintable(range));
     }
     selection.setHistories({other.history(), run_->history()});
     QCOMPARE(panel.headline().value(0), QString("Computing the cost of this imbalance..."));

@@ -635,7 +635,7 @@ class QtHealth : public QObject {
     };
     QCOMPARE(shown("all-to-all"), QString("dock_a2a_placement"));
     QCOMPARE(shown("microscaling"), QString("dock_micro_microscope"));
-    QCOMPARE(shown("text"), QString("dock_text_specialisation"));
+    QCOMPARE(shown("text"), QString("dock_text_specialisation dock_text_coactivation"));
     QCOMPARE(shown("compare"), QString("dock_compare_table"));
 
     auto* bar = window.findChild<LivePopover*>();

@@ -494,7 +494,7 @@ class TextTest : public QObject {
     QVERIFY2(domains.answerText().startsWith("What does this expert get? Expert 2 gets "),
              qPrintable(domains.answerText()));
     CoactivationPanel pairs(&selections[1]);
-    answered(pairs, selections[1], "Tokens of 0 also go to expert 1: 3.0 \u00d7 as often as by chance");
+    answered(pairs, selections[1], "Tokens of 1 also go to expert 0: 3.0 \u00d7 as often as by chance");
     SpecialisationPanel bytes(&selections[2]);
     choose(&bytes, "Figure", "use by byte");
     answered(bytes, selections[2], "Expert 3 gets 4.0 \u00d7 its share of brackets");

@@ -358,12 +358,13 @@ void ThisImbalancePanel::addPlainRow(const QString& name, const char* tip, auto 
 
 // Adds the range of the change in the row above.
 void ThisImbalancePanel::addRange(std::size_t run) {
-  addPlainRow("  range, %", "of the change, over the numbers that the published runs do not determine",
-              [&](auto degree) {
-                const Band& range = costs_.against_even[run][degree].range;
-                return QStringList{withMinus(
-                    QString("%1 to %2").arg(100 * (range.low - 1), 0, 'f', 0).arg(100 * (range.high - 1), 0, 'f', 0))};
-              });
+  addPlainRow(
+      "  range, %", "of the change, over the numbers that the published runs do not determine", [&](auto degree) {
+        const Band& range = costs_.against_even[run][degree].range;
+        const QString both =
+            withMinus(QString("%1 to %2").arg(100 * (range.low - 1), 0, 'f', 0).arg(100 * (range.high - 1), 0, 'f', 0));
+        return QStringList{both, QString(both).replace(" to ", QStringLiteral("\u2026"))};
+      });
 }
 
 QString ThisImbalancePanel::tipOf(const LiveCost& cost) const {

@@ -9,7 +9,6 @@
 #include <map>
 #include <ranges>
 
-#include "core/config/config_toml.h"
 #include "core/files/assets.h"
 #include "core/files/text/text_escape.h"
 #include "core/frame/expert_map.h"
@@ -475,7 +474,7 @@ QString TokensAndSamplePanel::nextSample() const {
   if (shows_ != Shows::sample || !selection_->growing() || run->info().config_toml.empty() ||
       std::ranges::any_of(run->markers(), changes_it))
     return {};
-  const std::int64_t rhythm = parse_config(run->info().config_toml, {}).config.telemetry.sample_every;
+  const std::int64_t rhythm = run->settings_at_start()->value(&TelemetryConfig::sample_every).value_or(0);
   const std::int64_t next = rhythm > 0 ? (step_ / rhythm + 1) * rhythm : 0;
   return next > run->steps().last ? QString(", next at step %1").arg(formatCount(next)) : QString();
 }
