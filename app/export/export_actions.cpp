@@ -219,15 +219,16 @@ ReportSource ExportActions::reportSource() const {
       if (Panel* panel = workspace->panel(dock)) into << panel;
   };
   if (session_->histories().size() > 1)
-    take(workspaces_->compare(), {"dock_compare_loss", "dock_compare_gap", "dock_compare_gradient"}, source.of_all);
+    take(workspaces_->compare(), {"dock_compare_loss", "dock_compare_gap", "dock_compare_gradient"},
+         source.panels_of_all_runs);
   else
-    take(workspaces_->overview(), {"dock_loss"}, source.of_all);
-  take(workspaces_->overview(), {"dock_quant_error"}, source.of_each);
+    take(workspaces_->overview(), {"dock_loss"}, source.panels_of_all_runs);
+  take(workspaces_->overview(), {"dock_quant_error"}, source.panels_of_one_run);
   if (!comparesForced(*selection_)) {
     if (session_->histories().size() > 1)
-      take(workspaces_->compare(), {"dock_compare_load_difference", "dock_compare_flips"}, source.of_all);
-    take(workspaces_->router(), {"dock_router_load_over_time", "dock_router_balance"}, source.of_each);
-    take(workspaces_->overview(), {"dock_expert_load", "dock_all_to_all"}, source.of_each);
+      take(workspaces_->compare(), {"dock_compare_load_difference", "dock_compare_flips"}, source.panels_of_all_runs);
+    take(workspaces_->router(), {"dock_router_load_over_time", "dock_router_balance"}, source.panels_of_one_run);
+    take(workspaces_->overview(), {"dock_expert_load", "dock_all_to_all"}, source.panels_of_one_run);
   }
   take(workspaces_->cluster(), {"dock_cluster_live_cost", "dock_cluster_layers"}, source.of_cluster);
   source.cost = workspaces_->cluster()->findChild<ThisImbalancePanel*>();

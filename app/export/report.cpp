@@ -468,28 +468,28 @@ void HtmlReport::write(const QStringList& figures) {
 void HtmlReport::pictures() {
   out_ += "<h2>Pictures</h2>\n";
   Selection* selection = source_.selection;
-  QStringList of_all;
-  for (Panel* panel : source_.of_all) of_all << figure(panel);
+  QStringList figures_of_all_runs;
+  for (Panel* panel : source_.panels_of_all_runs) figures_of_all_runs << figure(panel);
   const int run = selection->run();
-  std::vector<QStringList> of_each(histories_.size());
+  std::vector<QStringList> figures_by_run(histories_.size());
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     selection->setRun(to_int(i));
-    for (Panel* panel : source_.of_each) of_each[i] << figure(panel);
+    for (Panel* panel : source_.panels_of_one_run) figures_by_run[i] << figure(panel);
   }
   selection->setRun(run);
-  for (qsizetype panel = 0; panel < of_each.front().size();) {
-    const QString first = of_each.front()[panel];
+  for (qsizetype panel = 0; panel < figures_by_run.front().size();) {
+    const QString first = figures_by_run.front()[panel];
     const bool is_equal =
-        std::ranges::all_of(of_each, [&](const QStringList& figures) { return figures[panel] == first; });
-    if (is_equal) of_all << first;
-    for (QStringList& figures : of_each)
+        std::ranges::all_of(figures_by_run, [&](const QStringList& figures) { return figures[panel] == first; });
+    if (is_equal) figures_of_all_runs << first;
+    for (QStringList& figures : figures_by_run)
       if (is_equal) figures.removeAt(panel);
     if (!is_equal) ++panel;
   }
-  write(of_all);
-  for (std::size_t i = 0; i < histories_.size() && !of_each.front().isEmpty(); ++i) {
+  write(figures_of_all_runs);
+  for (std::size_t i = 0; i < histories_.size() && !figures_by_run.front().isEmpty(); ++i) {
     if (compares()) out_ += "<h3>Run " + name(i) + "</h3>\n";
-    write(of_each[i]);
+    write(figures_by_run[i]);
   }
 }
 

@@ -122,8 +122,9 @@ class AxisTest : public QObject {
              QString("a gap of 0.1 ±0.02 from 2⁻⁶ to under 2⁷, in all 2ᵏ"));
     QCOMPARE(inPrint("-0.2 to (-0.1), steps 3-5, 1e-5, top-2, margin:-3"),
              QString::fromUtf8("\u22120.2 to (\u22120.1), steps 3-5, 1e-5, top-2, margin:-3"));
-    QCOMPARE(inPrint("1.25x, 1.06x to 1.14x, blocks of 16 x 16, 35 % of x"),
-             QString::fromUtf8("1.25 \u00d7, 1.06 \u00d7 to 1.14 \u00d7, blocks of 16 \u00d7 16, 35 % of x"));
+    QCOMPARE(inPrint("1.25x, 1.06x to 1.14x, blocks of 16 x 16, 35 % of x, x the mean"),
+             QString::fromUtf8(
+                 "1.25 \u00d7, 1.06 \u00d7 to 1.14 \u00d7, blocks of 16 \u00d7 16, 35 % of x, \u00d7 the mean"));
     QCOMPARE(inPrint("2^(k+1), x2^3, 2^8.2"), QString("2ᵏ⁺¹, x2^3, 2^8.2"));
     QCOMPARE(inPrint("`s(-1)` is -1"), QString("`s(-1)` is \u22121"));
     QCOMPARE(inPrint("+ 2^(9 - 7) x (1 + 3/8), (-1)^s x 2^(1 - bias) x m / 2^M"),

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "core/findings/explain/explain.h"
+#include "widgets/plots/axis.h"
 
 namespace moescope {
 QString metricName(Metric metric) {
@@ -12,7 +13,7 @@ QString metricName(Metric metric) {
 QString metricCaption(Metric metric) {
   const MetricInfo& info = metric_info(metric);
   const bool plain = !*info.unit || metricIsShare(metric);
-  return plain ? metricName(metric) : metricName(metric) + QStringLiteral(", ") + QString::fromUtf8(info.unit);
+  return plain ? metricName(metric) : inPrint(metricName(metric) + QStringLiteral(", ") + QString::fromUtf8(info.unit));
 }
 
 bool metricIsShare(Metric metric) {

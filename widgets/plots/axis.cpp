@@ -282,8 +282,8 @@ QString inPrint(const QString& text) {
   static const QRegularExpression kMinus(QStringLiteral(R"((?<![^\s(*])-(?=\d))"));
   // Matches the exponent of "1.2e-05".
   static const QRegularExpression kExponent(QStringLiteral(R"((?<=\d)e([+-]\d{2,3})\b)"));
-  // Matches "1.25x", "16 x 16" and "1.7 x the mean", not the operand of "35 % of x" or "w1 x".
-  static const QRegularExpression kBetween(QStringLiteral(R"((?<=\d) x (?=\d|the ))")),
+  // Matches "1.25x", "16 x 16" and "x the mean", not the operand of "35 % of x" or "w1 x".
+  static const QRegularExpression kBetween(QStringLiteral(R"((?<=[\d,]) x (?=\d|the ))")),
       kTimes(QStringLiteral(R"((?<=\d)x\b)"));
   QString printed;
   qsizetype done = 0;
