@@ -210,6 +210,7 @@ void StatusLine::fit() {
     for (; forms[i] < order[i]->forms() && needed > width(); ++forms[i])
       needed += order[i]->room(forms[i] + 1) - order[i]->room(forms[i]);
   for (std::size_t i = 0; i < order.size(); ++i) order[i]->setForm(forms[i]);
+  items_->layout()->activate();  // so that no text is painted with the width of the text before it
 }
 
 void StatusLine::showTraining(const LiveStatus& status, int runs, bool is_finished) {
