@@ -65,7 +65,7 @@ void RunControl::onOpened() {
   pause_at_bytes_ = kPauseAfterBytes;
   end_of_run_.reset();
   shown_ = {};
-  offerToGoOn(false);
+  status_->offer({});
   bar_->showUntil(until_);
   LiveRuns* live = session_->live();
   if (!live) return;
@@ -107,9 +107,13 @@ void RunControl::setUntil(std::optional<qint64> step) {
 
 void RunControl::runUntil(qint64 step) {
   if (!session_->isLive() || session_->live()->status().step >= step) return;
+  endOpenRunsAt(step);
+  goOn();
+}
+
+void RunControl::endOpenRunsAt(qint64 step) {
   end_of_run_ = step;
   bar_->showUntil(step);
-  goOn();
 }
 
 void RunControl::pause() {
@@ -150,19 +154,19 @@ void RunControl::showStatus(const LiveStatus& status) {
     counted.step = selection_->step() + 1;
   bar_->showStatus(counted);
   if (status.running) {
-    offerToGoOn(false);
+    status_->offer({});
     pauseBeforeTheDiskIsFull();
-  } else if (has_stopped && ends_with_schedule_ && status.step == session_->config().optimizer.total_steps) {
-    offerToGoOn(true);
+  } else if (has_stopped && status.step == end()) {
+    offerToGoOn();
   }
 }
 
-void RunControl::offerToGoOn(bool ended) {
-  if (!ended) return status_->offer({});
-  status_->offer(
-      "Go on",
-      QString("All %1 steps of the schedule are done; further steps keep the last learning rate of the schedule")
-          .arg(groupedText(session_->config().optimizer.total_steps)));
+void RunControl::offerToGoOn() {
+  const qint64 step = session_->live()->status().step;
+  const QString tip = step == session_->config().optimizer.total_steps
+                          ? "All %1 steps of the schedule are done; further steps keep its last learning rate"
+                          : "Further steps go beyond the end that was set, %1 steps";
+  status_->offer("Go on", tip.arg(groupedText(step)));
 }
 
 void RunControl::pauseBeforeTheDiskIsFull() {

@@ -33,7 +33,8 @@ class RunControl : public Actions {
   void setRecorded(bool recorded) { recorded_ = recorded; }  // false: runs stay in memory only
   // Sets the step before which these and later runs pause; nullopt: at the end of their schedule.
   void setUntil(std::optional<qint64> step);
-  void runUntil(qint64 step);  // the open runs only
+  void runUntil(qint64 step);       // the open runs only
+  void endOpenRunsAt(qint64 step);  // the step before which they pause once they train
   void startOver();
   void goOn();
   // Returns the step before which the training pauses: the one that was requested for the open runs, the one that the
@@ -49,7 +50,7 @@ class RunControl : public Actions {
 
  private:
   void onOpened();
-  void offerToGoOn(bool ended);
+  void offerToGoOn();
   void pause();
   void stepOnce();
   void startPreset(const QString& name) { startAll(load_preset(name.toStdString())); }

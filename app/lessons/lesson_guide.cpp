@@ -59,8 +59,13 @@ void LessonTasks::noticeClosedRuns() {
 
 void LessonTasks::startRuns(const std::vector<RunConfig>& configs) {
   starting_ours_ = true;
+  end_ = 0;
   control_->startForLesson(configs);
   starting_ours_ = false;
+}
+
+void LessonTasks::endTrainingAt(std::int64_t step) {
+  if (!session_->live()->status().running && std::exchange(end_, step) != step) control_->endOpenRunsAt(step);
 }
 
 void LessonTasks::endTraining() {
@@ -455,6 +460,10 @@ void LessonGuide::look() {
     lookAtTask(to_int(i));
     if (!state().done[i]) break;
   }
+  const auto next_training = std::ranges::find_if(step.tasks, [&](const LessonTask& task) {
+    return task.kind == LessonTask::Kind::run_until && !state().done[&task - step.tasks.data()];
+  });
+  if (next_training != step.tasks.end() && runsAreOpen()) tasks_.endTrainingAt(next_training->until);
   noticeEarlyTraining();
   state().is_final = state().is_final || resultIsSeen();
   pane_->question()->setFinal(state().is_final);

@@ -34,6 +34,8 @@ class LessonTasks : public QObject {
 
   // Starts the lesson's runs paused at step 0, in place of the open ones.
   void startRuns(const std::vector<RunConfig>& configs);
+  // Lets the training pause at the end of the next task, also if the user starts it in the bar.
+  void endTrainingAt(std::int64_t step);
   void endTraining();        // pauses the runs after the lesson and removes the end of their training
   bool runsAreOurs() const;  // whether the open runs were started by a lesson and none was closed
   void perform(const LessonTask& task);
@@ -51,6 +53,7 @@ class LessonTasks : public QObject {
   CompareActions* comparison_;
   TensorLab* tensor_lab_;
   bool starting_ours_ = false, opening_ours_ = false, ours_open_ = false;
+  std::int64_t end_ = 0;  // the end that was set last, so that one that the user sets stays
   std::vector<std::shared_ptr<const History>> ours_;
 };
 

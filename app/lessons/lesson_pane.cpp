@@ -1,6 +1,7 @@
 #include "app/lessons/lesson_pane.h"
 
 #include <QButtonGroup>
+#include <QDesktopServices>
 #include <QEvent>
 #include <QGridLayout>
 #include <QHBoxLayout>
@@ -34,25 +35,19 @@ LessonQuestion::LessonQuestion(QWidget* parent)
     : QWidget(parent),
       offers_(new QWidget(this)),
       answer_(new QWidget(this)),
-      figure_(new QLabel(answer_)),
       words_(new QLabel(answer_)),
-      change_(new QToolButton(answer_)) {
+      change_(flatButton("Change", "Change the prediction")) {
   auto* column = plainColumn(this, kSpace8);
   question_ = addLessonText(column);
   column->addWidget(offers_);
   offered_ = plainColumn(offers_, kSpace8);
   auto* row = plainRow(answer_, kSpace8);
-  setType(figure_, Type::figure, true);
   words_->setWordWrap(true);
   words_->setObjectName("lesson_prediction");
   words_->setForegroundRole(QPalette::PlaceholderText);
-  change_->setText("Change");
   change_->setObjectName("lesson_change");
-  change_->setFocusPolicy(Qt::StrongFocus);
   change_->setAccessibleName("Change the prediction");
-  keepKeys(change_);
   connect(change_, &QToolButton::clicked, this, &LessonQuestion::reopen);
-  row->addWidget(figure_, 0, Qt::AlignTop);
   row->addWidget(words_, 1);
   row->addWidget(change_, 0, Qt::AlignTop);
   column->addWidget(answer_);
@@ -82,11 +77,9 @@ void LessonQuestion::reopen() {
   answer_->hide();
 }
 
-void LessonQuestion::settle(const QString& figure, const QString& words) {
+void LessonQuestion::settle(const QString& prediction) {
   answered_ = true;
-  figure_->setText(figure);
-  figure_->setVisible(!figure.isEmpty());
-  words_->setText(words);
+  words_->setText(prediction);
   offers_->hide();
   answer_->show();
 }
@@ -143,12 +136,12 @@ void LessonQuestion::takeNumber() {
 void LessonQuestion::showAnswer(int choice) {
   const bool skipped = choice < 0;
   if (QAbstractButton* button = choices_->button(skipped ? kSkipped : choice)) button->setChecked(true);
-  settle({}, skipped ? QString("No prediction") : "Your prediction: " + prompt_.choices.value(choice));
+  settle(skipped ? QString("No prediction") : "Your prediction: " + prompt_.choices.value(choice));
 }
 
 void LessonQuestion::showAnswer(const QString& number) {
   if (number_) number_->setText(number);
-  settle(number, prompt_.unit.isEmpty() ? QString("your prediction") : prompt_.unit + ": your prediction");
+  settle(QString("Your prediction: %1 %2").arg(number, prompt_.unit).trimmed());
 }
 
 QWidget* LessonQuestion::takeTyped() {
@@ -168,15 +161,6 @@ bool LessonQuestion::eventFilter(QObject* watched, QEvent* event) {
 namespace {
 
 constexpr int kLessonPaneWidth = 400, kMinPaneWidth = 330, kPaneHeight = 640;
-
-QToolButton* flatButton(const QString& text, const QString& tip) {
-  auto* button = new QToolButton;
-  button->setText(text);
-  button->setToolTip(tip);
-  button->setFocusPolicy(Qt::StrongFocus);
-  keepKeys(button);
-  return button;
-}
 
 QWidget* newFigureRow() {
   auto* row = new QWidget;
@@ -272,12 +256,10 @@ void LessonTaskButton::paintEvent(QPaintEvent*) {
 
 LessonTaskList::LessonTaskList(QWidget* parent)
     : QWidget(parent),
-      column_(new QVBoxLayout(this)),
+      column_(plainColumn(this, kSpace4)),
       progress_(new QWidget(this)),
       bar_(new QProgressBar(progress_)),
       amount_(new QLabel(progress_)) {
-  column_->setContentsMargins(0, 0, 0, 0);
-  column_->setSpacing(kSpace4);
   auto* row = plainRow(progress_, kSpace12);
   row->setContentsMargins(withType(kMarkSize, fontMetrics()) + kSpace8, 0, 0, 0);
   bar_->setTextVisible(false);
@@ -327,9 +309,7 @@ void LessonTaskList::showProgress(const LessonTaskState* running) {
                    (running->steps_per_s > 0 ? ", " + aboutDuration(rest_s) + " left" : QString()));
 }
 
-LessonFigureList::LessonFigureList(QWidget* parent) : QWidget(parent), column_(new QVBoxLayout(this)) {
-  column_->setContentsMargins(0, 0, 0, 0);
-  column_->setSpacing(kSpace8);
+LessonFigureList::LessonFigureList(QWidget* parent) : QWidget(parent), column_(plainColumn(this, kSpace8)) {
   followFont(this, [this] { fill(); });
   followPalette(this, [this] { fill(); });
 }
@@ -418,9 +398,7 @@ void LessonPane::makePage(QBoxLayout* column) {
   setType(step_title_, Type::body, true);
   words->addWidget(step_title_);
   text_ = addLessonText(words);
-  text_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::LinksAccessibleByMouse |
-                                 Qt::LinksAccessibleByKeyboard);
-  connect(text_, &QLabel::linkActivated, this, &LessonPane::follow);
+  followLinksOf(text_);
   hint_ = flatButton("Hint", "A hint for the prediction");
   hint_->setCheckable(true);
   words->addWidget(hint_, 0, Qt::AlignLeft);
@@ -458,8 +436,14 @@ void LessonPane::makePage(QBoxLayout* column) {
   column->addWidget(scroll_, 1);
 }
 
-// Opens the card of a figure, or an exhibit.
+void LessonPane::followLinksOf(QLabel* text) {
+  text->setTextInteractionFlags(Qt::TextBrowserInteraction);
+  connect(text, &QLabel::linkActivated, this, &LessonPane::follow);
+}
+
+// Opens the card of a figure, an exhibit, or a page in the browser.
 void LessonPane::follow(const QString& link) {
+  if (link.startsWith("https:")) return void(QDesktopServices::openUrl(link));
   const MetricInfo* info = find_metric(link.toStdString());
   if (!info) return emit lessonRequested(link);
   ExplainCard* card = ExplainCard::open(window(), QCursor::pos(), info->name, [info] { return metricCard(*info); });
@@ -548,7 +532,10 @@ void LessonPane::showReveal(const QString& verdict, const QString& text) {
   reveal_card_->setVisible(!verdict.isEmpty() || !text.isEmpty());
   verdict_->setVisible(!verdict.isEmpty());
   verdict_->setText(withUnbrokenUnits(verdict));
-  if (text != std::exchange(revealed_, text)) showTextAndCode(explanation_, text);
+  if (text == std::exchange(revealed_, text)) return;
+  showTextAndCode(explanation_, text);
+  for (QLabel* label : reveal_card_->findChildren<QLabel*>())
+    if (label->text().contains("](")) followLinksOf(label);
 }
 
 void LessonPane::setReveal(Reveal reveal, const QString& opens_when) {

@@ -54,7 +54,7 @@ class LessonQuestion : public QWidget {
   void offer(const QString& choice, int id);
   void offerNumber();
   void takeNumber();
-  void settle(const QString& figure, const QString& words);
+  void settle(const QString& prediction);
   void reopen();
 
   QLabel* question_;
@@ -63,7 +63,7 @@ class LessonQuestion : public QWidget {
   QButtonGroup* choices_;
   QLineEdit* number_ = nullptr;
   QWidget* answer_;
-  QLabel *figure_, *words_;
+  QLabel* words_;
   QToolButton* change_;
   Asked prompt_;
   bool answered_ = false;
@@ -191,6 +191,7 @@ class LessonPane : public QWidget {
   bool focusNextPrevChild(bool next) override;
 
  private:
+  void followLinksOf(QLabel* text);
   void follow(const QString& link);
   void makeHead(QBoxLayout* column);
   void makePage(QBoxLayout* column);

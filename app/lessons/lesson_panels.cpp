@@ -155,9 +155,7 @@ void LessonPanels::startAfresh() {
   selection_->setRun(0);
   selection_->showLayer(0);  // selects the MoE layer nearest to 0
   selection_->setExpert(-1);
-  OperandPlace tensor;
-  tensor.layer = selection_->layer();
-  selection_->setTensor(tensor);
+  selection_->setTensor({.layer = selection_->layer()});
   selection_->setHoverStep(-1);
   selection_->fitRange();
 }

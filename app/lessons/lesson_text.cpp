@@ -3,7 +3,6 @@
 #include <QApplication>
 #include <QClipboard>
 #include <QPainter>
-#include <QPainterPath>
 #include <QRegularExpression>
 #include <QToolButton>
 
@@ -34,9 +33,8 @@ void paintHalfDisk(QPainter& painter, const QRectF& place, const QColor& color) 
   const QRectF disk = diskIn(place);
   painter.setPen(QPen(color, kMarkLine));
   painter.drawEllipse(disk);
-  QPainterPath half_disk(disk.center());
-  half_disk.arcTo(disk, 90, 180);
-  painter.fillPath(half_disk, color);
+  painter.setBrush(color);
+  painter.drawPie(disk, 90 * 16, 180 * 16);  // in sixteenths of a degree
 }
 
 }  // namespace
@@ -92,11 +90,7 @@ void addCode(QBoxLayout* column, const QString& code) {
   auto* card = new CardFrame;
   auto* inside = plainColumn(card);
   inside->setContentsMargins(kSpace8, kSpace4, kSpace4, kSpace8);
-  auto* copy = new QToolButton;
-  copy->setText("Copy");
-  copy->setToolTip("Copies these lines");
-  copy->setFocusPolicy(Qt::StrongFocus);
-  keepKeys(copy);
+  QToolButton* copy = flatButton("Copy", "Copies these lines");
   QObject::connect(copy, &QToolButton::clicked, copy, [copy, code] {
     QApplication::clipboard()->setText(code + '\n');
     copy->setText("Copied");
@@ -113,6 +107,15 @@ void addCode(QBoxLayout* column, const QString& code) {
 }
 
 }  // namespace
+
+QToolButton* flatButton(const QString& text, const QString& tip) {
+  auto* button = new QToolButton;
+  button->setText(text);
+  button->setToolTip(tip);
+  button->setFocusPolicy(Qt::StrongFocus);
+  keepKeys(button);
+  return button;
+}
 
 QString spacedText(const QString& markdown) {
   static const QRegularExpression item("^- ", QRegularExpression::MultilineOption);

@@ -242,8 +242,7 @@ std::optional<double> LessonReader::read(const std::string& key, const ClusterFi
 }
 
 std::optional<double> LessonReader::read(const std::string& key, const TensorFigure& figure) const {
-  const auto tensor = std::find_if(tensors_.begin(), tensors_.end(),
-                                   [&](const LessonTensor& candidate) { return candidate.name == figure.tensor; });
+  const auto tensor = std::ranges::find(tensors_, figure.tensor, &LessonTensor::name);
   if (tensor == tensors_.end()) return std::nullopt;
   for (const KnownTensorFigure& known : known_)
     if (known.key == key && known.figure == figure) return finite(known.value);
@@ -307,7 +306,7 @@ std::vector<float> make_tensor(const LessonTensor& tensor) {
   const RandomStream patches(tensor.seed, "lesson patches " + tensor.name);
   std::vector<float> out;
   out.reserve(tensor.rows * static_cast<std::size_t>(tensor.cols));
-  for (int r = 0; r < tensor.rows; ++r) {
+  for (int r = 0; r < tensor.rows; ++r)
     for (int c = 0; c < tensor.cols; ++c) {
       const std::uint64_t n = out.size();
       const std::uint64_t patch = static_cast<std::uint64_t>(r) << 32 | static_cast<std::uint64_t>(c / kPatch);
@@ -315,7 +314,6 @@ std::vector<float> make_tensor(const LessonTensor& tensor) {
       if (c == tensor.outlier_column) factor *= tensor.outlier_factor;
       out.push_back(static_cast<float>((tensor.mean + tensor.sigma * values.normal(n)) * factor));
     }
-  }
   return out;
 }
 
@@ -410,14 +408,13 @@ double load_correlation(Frames frames, int layer, std::size_t lag) {
   std::vector<std::vector<double>> rows;
   for (std::size_t t = 0; t < frames.size(); ++t) rows.push_back(utilisations(frames.subspan(t, 1), layer));
   double ab = 0, aa = 0, bb = 0;
-  for (std::size_t t = 0; t + lag < rows.size(); ++t) {
+  for (std::size_t t = 0; t + lag < rows.size(); ++t)
     for (std::size_t e = 0; e < std::min(rows[t].size(), rows[t + lag].size()); ++e) {
       const double a = rows[t][e] - 1, b = rows[t + lag][e] - 1;
       ab += a * b;
       aa += a * a;
       bb += b * b;
     }
-  }
   return ab / std::sqrt(aa * bb);
 }
 
@@ -456,14 +453,12 @@ double median_margin(const std::array<double, kHalfOctaves>& tokens) {
 
 double flip_margin_ratio(Frames frames) {
   std::array<double, kHalfOctaves> all{}, flipped{};
-  for (const auto& frame : frames) {
-    for (const FlipFrame& flip : frame->flips) {
+  for (const auto& frame : frames)
+    for (const FlipFrame& flip : frame->flips)
       for (std::size_t bin = 0; bin < all.size(); ++bin) {
         all[bin] += flip.margin_tokens[bin];
         flipped[bin] += flip.margin_flipped[bin];
       }
-    }
-  }
   return median_margin(flipped) / median_margin(all);
 }
 

@@ -350,6 +350,9 @@ class AxisTest : public QObject {
     QCOMPARE(title_between(0, 206 + width).text, title);
     QVERIFY(title_between(194 - width, 206 + width).text.isEmpty());
     QVERIFY(titleBeside(0, 7, 0, 100, "no digits, but a long text", metrics).text.endsWith(QChar(0x2026)));
+    const int part = metrics.horizontalAdvance("Counts pad") + metrics.horizontalAdvance(QChar(0x2026));
+    QCOMPARE(titleBeside(0, 0, 0, part, "Counts padding", metrics).text, QStringLiteral("Counts\u2026"));
+    QCOMPARE(titleBeside(0, 0, 0, part, "Countspadding", metrics).text, QString());
   }
 
   void barsWithoutLengthHaveAReadableAxis() {

@@ -329,7 +329,7 @@ class FirstStartTest : public QObject {
     QCOMPARE(nextLesson(progress).button, QString("Continue with lesson 2"));
     progress.open_lesson = "mx-block";  // at its end
     QCOMPARE(nextLesson(progress).button, QString("Continue with lesson 9"));
-    QCOMPARE(progressText(progress), QString("2 of 12 done, 86 of 98 minutes left; 1 of 10 faults seen"));
+    QCOMPARE(progressText(progress), QString("2 of 12 done, 86 of 99 minutes left; 1 of 10 faults seen"));
     for (const std::string& name : lesson_names()) progress.finished << QString::fromStdString(name);
     QCOMPARE(nextLesson(progress).button, QString("Start lesson 1"));
     QCOMPARE(nextLesson({}).about, QString("lesson 1, Why experts?, 6 minutes"));

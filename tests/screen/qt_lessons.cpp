@@ -292,6 +292,23 @@ class LessonTest : public QObject {
     QTRY_VERIFY(!open.pane()->findChild<QToolButton*>("lesson_change")->isVisible());
   }
 
+  // Train in the bar ends at the task of the step; from there a click goes on.
+  void aTrainingInTheBarEndsWithTheTask() {
+    QTemporaryDir folder;
+    LessonWindow open;
+    open.open(qPrintable(lessonOfTwoStarts(folder)));
+    RunControl* control = open.window.runControl();
+    QTRY_COMPARE(control->end(), std::optional<qint64>(4));
+    control->goOn();
+    QTRY_VERIFY_WITH_TIMEOUT(open.tasks()[0]->done() && !open.window.session()->live()->status().running,
+                             kLessonWaitMs);
+    QCOMPARE(open.window.session()->live()->status().step, 4);
+    auto* go_on = open.window.findChild<QToolButton*>("status_offer");
+    QTRY_VERIFY(go_on->isVisible());
+    go_on->click();
+    QTRY_VERIFY_WITH_TIMEOUT(open.window.session()->live()->status().step > 4, kLessonWaitMs);
+  }
+
   // Every panel that a step names is visible, not behind a tab, and large enough to be read; those that its text is
   // about are framed.
   void panelsOfAStepAreInSight_data() {

@@ -94,11 +94,9 @@ SavingView::SavingView(QWidget* parent) : QWidget(parent) {
   };
   column->addWidget(links_, 1);
   auto* definition = new FittedLabel(this);
-  definition->setTexts(
-      {"saved = 1 \u2212 network bytes of DeepEP \u00f7 standard; same routing, dispatch only; bytes over NVLink are "
-       "not counted",
-       "saved = 1 \u2212 network bytes of DeepEP \u00f7 standard, same routing",
-       "saved = 1 \u2212 network of DeepEP \u00f7 standard"});
+  definition->setTexts({"saved = 1 \u2212 network bytes of DeepEP \u00f7 standard; same routing, dispatch only",
+                        "saved = 1 \u2212 network bytes of DeepEP \u00f7 standard, same routing",
+                        "saved = 1 \u2212 network of DeepEP \u00f7 standard"});
   wire_ = new FittedLabel(this);
   for (FittedLabel* note : {definition, wire_}) {
     note->setRole(QPalette::PlaceholderText);

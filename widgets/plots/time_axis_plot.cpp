@@ -39,7 +39,9 @@ MarkTitle titleBeside(int x, int gap, int left_limit, int right_limit, const QSt
   const int width = metrics.horizontalAdvance(title);
   if (x + gap + width > right_limit && x - gap - width >= left_limit) return {title, x - gap - width};
   const QString words = elidedWords(title, metrics, right_limit - x - gap);
-  return {words.size() < 3 ? QString() : words, x + gap};
+  if (words == title) return {words, x + gap};
+  const qsizetype cut = words.lastIndexOf(' ');  // a part ends with a whole word
+  return {cut < 3 ? QString() : words.left(cut) + QChar(0x2026), x + gap};
 }
 
 TimeAxisPlot::TimeAxisPlot(Selection* selection, QWidget* parent) : PlotFrame(parent), selection_(selection) {

@@ -145,6 +145,9 @@ void LayerStackMap::paintMarks(QPainter& painter) {
       continue;  // a low panel has room for the name of the layer
     painter.setPen(mutedText(palette()));
     painter.drawText(QPointF(0, y), "MaxVio");
+    const QRectF below(0, y + metrics.height() + metrics.descent(), nameWidth(), 2 * metrics.height());
+    if (!showsBars() && below.bottom() <= bottomOf(l))  // the bars name their steps
+      painter.drawText(below, Qt::TextWordWrap, selection_->windowText(window_->steps));
     painter.setPen(palette().text().color());
     painter.drawText(QPointF(0, y + metrics.height()), formatValue(layer_window->max_vio, 3));
   }

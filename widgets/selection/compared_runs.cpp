@@ -110,7 +110,7 @@ QString ownStep(const Selection& selection, const History& run, std::int64_t mou
   const bool is_of_mouse = mouse_step >= 0;
   const std::int64_t own_step = is_of_mouse ? selection.stepOf(run, mouse_step) : selection.shownStepOf(run);
   const std::int64_t step = is_of_mouse ? mouse_step : selection.step();
-  return own_step == step ? QString() : selection.rangeText({own_step, own_step});
+  return own_step == step || own_step < 0 ? QString() : selection.rangeText({own_step, own_step});
 }
 
 QString textOfOthers(const Selection& selection, const std::function<QString(const History&)>& text,
