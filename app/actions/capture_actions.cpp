@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include "app/session/kernel_question.h"
@@ -9,6 +10,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "app/workspaces/workspaces.h"
 #include "core/model/layers/sampled_blocks.h"
+#include "widgets/microscaling/block_microscope_panel.h"
 #include "widgets/microscaling/capture_bar.h"
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/microscaling/tensor_lab.h"
@@ -20,6 +22,8 @@ namespace moescope {
 namespace {
 
 constexpr int kCapturePollMs = 20, kMinMsBetweenCaptures = 1000;
+constexpr int kSettleMs = 400;    // time without another step or operand, after which one is computed without a click
+constexpr double kSoonMs = 5000;  // longest training of a copy that is begun without a click
 
 // Returns the lowest SQNR of the operands in formats with scales; infinity if there are none.
 float lowestScaledSqnr(const std::shared_ptr<const History>& run) {
@@ -42,12 +46,22 @@ QString sampleNote(const SampledBlocks& blocks) {
   return note;
 }
 
+// Returns the number of steps of the state to start from.
+std::int64_t firstStepOf(const RecordedTraining& training) {
+  if (training.from) return training.from->steps_taken;
+  if (training.from_file.empty()) return 0;
+  return std::stoll(std::filesystem::path(training.from_file).parent_path().filename());  // recorded_checkpoint()
+}
+
 }  // namespace
 
 CaptureActions::CaptureActions(const Context& context)
     : Actions(context), tensor_lab_(workspaces_->microscaling()->tensorLab()) {
   timer_.setInterval(kCapturePollMs);
   connect(&timer_, &QTimer::timeout, this, &CaptureActions::look);
+  soon_.setInterval(kSettleMs);
+  soon_.setSingleShot(true);
+  connect(&soon_, &QTimer::timeout, this, [this] { isAtRest() ? startRecompute(wanted_step_) : setBusy(false); });
   connect(session_, &RunSession::opened, this, &CaptureActions::onOpened);
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, this, &CaptureActions::openFirst);
@@ -66,6 +80,7 @@ CaptureActions::CaptureActions(const Context& context)
 
 void CaptureActions::onOpened() {
   timer_.stop();
+  setBusy(false);
   capture_.reset();
   recompute_.reset();
   first_of_ = nullptr;
@@ -175,6 +190,7 @@ void CaptureActions::followSelection(std::int64_t step) {
 void CaptureActions::cancel() {
   recompute_.reset();
   timer_.stop();
+  setBusy(false);
   tensor_lab_->captureBar()->showFailed(place_, "Cancelled", wanted_step_);
 }
 
@@ -202,10 +218,40 @@ void CaptureActions::showExampleInFormat() {
       tensor_lab_->setFormatOf(*quant.format.operand, tensor_lab_->format().axis);
 }
 
+// Pictures of the window wait until the operand of the page is there.
+void CaptureActions::setBusy(bool busy) {
+  if (!busy) soon_.stop();
+  tensor_lab_->microscope()->setProperty("busy", busy);
+}
+
+bool CaptureActions::isAtRest() const {
+  return !recompute_ && !capture_ && !(session_->live() && session_->live()->status().running);
+}
+
+bool CaptureActions::isSoon() const {
+  const History& run = shownRun();
+  if (!isAtRest() || !kernelsNote(run.info().kernels).isEmpty()) return false;
+  try {
+    const RecomputePlan plan = session_->planOfStep(run, place_, wanted_step_);
+    const std::int64_t steps = plan.step + 1 - firstStepOf(plan.training);
+    return steps * run.value_at(Metric::step_ms, kWholeRun, wanted_step_) < kSoonMs;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+// Computes the step of the page without a click once the user has chosen no other step for a moment.
+void CaptureActions::computeIfSoon() {
+  if (!isSoon()) return;
+  setBusy(true);
+  soon_.start();
+}
+
 void CaptureActions::captureAgain() {
   CaptureBar* bar = tensor_lab_->captureBar();
   LiveRuns* live = session_->live();
   recompute_.reset();
+  setBusy(false);
   if (!live && showSample()) return;
   if (!live) return offerStep();
   try {
@@ -223,9 +269,12 @@ void CaptureActions::captureAgain() {
 void CaptureActions::offerStep() {
   CaptureBar* bar = tensor_lab_->captureBar();
   const auto captured = tensor_lab_->captured();
-  if (captured && captured->place == place_ && captured->run_name == shownRun().info().name)
+  if (captured && captured->place == place_ && captured->run_name == shownRun().info().name) {
+    if (captured->step != wanted_step_ && tensor_lab_->showsAsCaptured()) computeIfSoon();
     return bar->showCaptured(*captured, wanted_step_);
+  }
   showExampleInFormat();
+  computeIfSoon();
   const QString statistics = "Past steps keep statistics, not tensors. ";
   try {
     session_->planOfStep(shownRun(), place_, wanted_step_);  // throws if the step cannot be recomputed
@@ -259,6 +308,7 @@ void CaptureActions::startRecompute(std::int64_t step) {
   try {
     recompute_ = std::make_unique<Recomputation>(session_->planOfStep(shownRun(), place_, step));
   } catch (const std::exception& refused) {
+    setBusy(false);
     return tensor_lab_->captureBar()->showFailed(place_, QString::fromUtf8(refused.what()), -1);
   }
   wanted_step_ = step;
@@ -274,6 +324,7 @@ void CaptureActions::look() {
     return;
   }
   timer_.stop();  // `capture` is valid until the end of this function
+  setBusy(false);
   const auto recomputed = std::exchange(recompute_, nullptr);
   const auto captured = std::exchange(capture_, nullptr);
   if (capture.state() == Capture::State::failed)
@@ -286,6 +337,11 @@ void CaptureActions::look() {
                                          "one to the bit.")
                                : QString());
   if (element_) tensor_lab_->showElement(*element_);
+  const bool is_of_page = is_newest || capture.operand()->ahead || capture.operand()->step == wanted_step_;
+  if (recomputed)
+    openFirst();  // the page may have gone to another step
+  else if (!is_of_page)
+    computeIfSoon();
 }
 
 void CaptureActions::askAndSave() {

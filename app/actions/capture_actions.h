@@ -26,7 +26,7 @@ class CaptureActions : public Actions {
   // Shows an operand of the active run. `step`: the step of the matrix when it was clicked.
   void open(const OperandPlace& place, std::int64_t step) {
     bringUp(place, step);
-    captureAgain();
+    isSoon() ? offerStep() : captureAgain();
   }
   // Recomputes an operand of the active run at `step` and shows a part of it in the microscope.
   void openElement(const OperandElement& element, std::int64_t step);
@@ -41,6 +41,10 @@ class CaptureActions : public Actions {
   void captureAgain();
   void offerStep();
   void showExampleInFormat();
+  bool isAtRest() const;  // no run trains, and no operand is being computed
+  bool isSoon() const;    // no run trains, and a copy of the run gets to the wanted step in little time
+  void computeIfSoon();
+  void setBusy(bool busy);
   bool showSample();  // shows the blocks of the operand that a log has; false: it has none
   void cancel();
   void recompute(std::int64_t step);  // recomputes the operand of open() at `step`
@@ -50,7 +54,7 @@ class CaptureActions : public Actions {
   const History& shownRun() const { return *session_->histories()[selection_->run()]; }
 
   TensorLab* tensor_lab_;
-  QTimer timer_;
+  QTimer timer_, soon_;
   QElapsedTimer since_capture_;
   std::shared_ptr<const Capture> capture_;
   std::unique_ptr<Recomputation> recompute_;

@@ -80,8 +80,8 @@ std::vector<ConfigField> precision_fields() {
   t.add(published_recipe_field());
   t.add(live(field<&PrecisionConfig::experts>(
       "experts", "Routed experts",
-      "Recipe of number formats for all operands of the routed experts' GEMMs (forward, input gradient, weight "
-      "gradient). mxfp8_rceil: E4M3 elements in blocks of 32 with a power-of-two scale rounded up, as on B200 GPUs; "
+      "Recipe of number formats for all operands of the routed experts' GEMMs (forward, dgrad, wgrad). "
+      "mxfp8_rceil: E4M3 elements in blocks of 32 with a power-of-two scale rounded up, as on B200 GPUs; "
       "mxfp8_floor: the scale rounded down, which clips the top of some blocks; fp8_deepseek_128: DeepSeek-V3's FP8 "
       "with scales per 128; mxfp4 and nvfp4: 4 bits; bf16; fp32: exact here. Most of the arithmetic of a model is in "
       "these GEMMs, so that low precision saves most here.")));

@@ -9,6 +9,7 @@
 
 #include "core/files/text/words.h"
 #include "widgets/look/counted_text.h"
+#include "widgets/look/type_scale.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
 
@@ -21,6 +22,7 @@ constexpr std::size_t kMaxValues = std::size_t{2} << 20;  // limit on the values
 constexpr std::size_t kColumnRun = 64, kBlockRun = 32;
 constexpr std::uint8_t kZeroCode = 1, kFirstCode = 2;  // blocks of zeros have their own colour
 constexpr std::size_t kMinVisible = 4;
+constexpr int kRoomForFrame = 560;  // width from which the legend has the frame of the block beside the colours
 constexpr int kOutlierOctaves = 2;  // octaves above the usual scale, here four times that scale
 
 // Returns the median scale without zeros and NaN; -1 if there are no other scales.
@@ -279,7 +281,7 @@ LegendScale BlockScaleMapPanel::legend() const {
   if (!source_.valid()) return legend;
   legend.lut[kZeroCode] = isDark(palette()) ? qRgb(0, 0, 0) : qRgb(255, 255, 255);
   if (high_ < low_) return legend;
-  if (has_current_)
+  if (has_current_ && width() >= withType(kRoomForFrame, fontMetrics()))
     legend.swatches = {{QColor(colors(palette()).ink), "block in the microscope", LegendScale::Swatch::frame}};
   legend.low = formatPowerOfTwo(low_);
   legend.high = formatPowerOfTwo(high_);
@@ -329,7 +331,7 @@ void BlockScaleMapPanel::findOutliers(const std::vector<std::uint8_t>& scales) {
 Panel::Answer BlockScaleMapPanel::answer() const {
   if (!source_.valid() || high_ < low_) return {};
   const QString drawn =
-      compared_step_ > 1 ? QString(" (1 in %1 blocks compared)").arg(formatCount(compared_step_)) : QString();
+      compared_step_ > 1 ? QString(" (in a sample: 1 of %1 blocks)").arg(formatCount(compared_step_)) : QString();
   if (low_ == high_)
     return {.question = {},
             .answers = {QString("All blocks with values have the scale %1").arg(formatPowerOfTwo(low_)) + drawn}};

@@ -20,6 +20,7 @@ constexpr int kNameGap = 2;           // pixels between the names of two operand
 constexpr double kGroupGap = 4;       // pixels between the columns of two weights
 constexpr double kFullMark = 0.5;     // share flushed to zero from which its mark has its strongest colour
 constexpr int kRoomForFrame = 640;    // width from which the legend has the frame of the chosen operand
+constexpr double kAlikeDb = 1;        // largest difference between operands that are alike
 constexpr double kInkStep = 4;        // dB in which the colour of the numbers changes
 constexpr double kSmallLabel = 0.85;  // font scale of labels that are wider than their columns
 
@@ -34,11 +35,10 @@ QString wholeDb(double db) {
   return withMinus(QString::number(std::lround(db)));
 }
 
-// Plain words, the name and its letter.
+// The name and its letter.
 QStringList directionForms(Direction direction) {
-  static constexpr const char* kWords[] = {"forward pass", "dgrad, input gradient", "wgrad, weight gradient"};
   const QString name = QLatin1String(direction_name(direction));
-  return {kWords[static_cast<int>(direction)], name, name.left(1)};
+  return {name, name.left(1)};
 }
 
 // Returns the formats of a class of GEMMs, whose operands may have different formats.
@@ -155,6 +155,7 @@ QuantizationErrorPanel::Summary QuantizationErrorPanel::summaryOf(std::shared_pt
   for (const QuantFrame& quant : summary.frame->quants) {
     if (quant.gemm_class() != selection_->tensor().gemm_class() || std::isnan(quant.sqnr_db)) continue;
     all.push_back(quant.sqnr_db);
+    summary.highest_db = std::max<double>(summary.highest_db, quant.sqnr_db);
     if (!summary.worst || quant.sqnr_db < summary.worst->sqnr_db) summary.worst = &quant;
     summary.most_underflow = larger(summary.most_underflow, quant, &QuantFrame::underflow);
     summary.most_clipped = larger(summary.most_clipped, quant, &QuantFrame::clipped);
@@ -227,6 +228,12 @@ Panel::Answer QuantizationErrorPanel::answer() const {
     lost += QString("; %1 to zero in %2").arg(formatPercent(worst->underflow), nameOf(*worst, true));
   if (const QuantFrame* worst = all.most_clipped; worst && worst->clipped >= kToldShare)
     lost += QString("; %1 clipped in %2").arg(formatPercent(worst->clipped), nameOf(*worst, true));
+  if (lost.isEmpty() && all.highest_db - all.worst->sqnr_db < kAlikeDb) {  // says why all cells have one colour
+    const QString range = QString("%1 to %2 dB").arg(lowest, formatValue(all.highest_db, 3));
+    const QString alike = run + "All operands alike: SQNR " + range;
+    answer.answers << alike + ", lowest in " + nameOf(*all.worst, false) << alike << run + "All operands: " + range;
+    return answer;
+  }
   if (!lost.isEmpty()) answer.answers << in(true) + lost;
   answer.answers << in(false) << in(true) << usual + QString("; lowest %1").arg(lowest)
                  << run + QString("Lowest %1 dB").arg(lowest);

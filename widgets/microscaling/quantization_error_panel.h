@@ -32,7 +32,7 @@ class QuantizationErrorPanel : public Panel {
   // Figures of all operands of a class. The pointers point into `frame`.
   struct Summary {
     std::shared_ptr<const TelemetryFrame> frame;
-    double median_db = 0;
+    double median_db = 0, highest_db = -INFINITY;
     const QuantFrame *worst = nullptr, *most_underflow = nullptr, *most_clipped = nullptr;  // nullptr: none
   };
   Summary summary() const { return summaryOf(selection_->quantFrame()); }

@@ -44,15 +44,19 @@ void BlockBars::setBlock(const BlockAnatomy* block, int color) {
   markDirty();
 }
 
-// Chooses an axis that contains both limits and all magnitudes, except magnitudes far below the smallest number.
+// Chooses an axis that contains the upper limit and all magnitudes, except magnitudes far below the smallest number,
+// and the lower limit unless it is far below all magnitudes.
 void BlockBars::chooseRange() {
-  double low = largest_ > 0 ? smallest_ : HUGE_VAL, high = largest_;
+  double low = HUGE_VAL, high = largest_;
   for (const ElementAnatomy& e : block_->elements)
     if (const double magnitude = std::fabs(e.value); std::isfinite(magnitude) && magnitude > 0) {
       low = std::min(low, magnitude);
       high = std::max(high, magnitude);
     }
-  low = std::max(low, std::ldexp(smallest_, -kOctavesBelow));
+  if (largest_ > 0 && low > std::ldexp(smallest_, kOctavesBelow) && low < HUGE_VAL)
+    low /= 2;
+  else if (largest_ > 0)
+    low = std::clamp(low, std::ldexp(smallest_, -kOctavesBelow), smallest_);
   low_ = high > 0 ? static_cast<int>(std::floor(std::log2(low))) - 1 : -1;
   high_ = high > 0 ? static_cast<int>(std::floor(std::log2(high))) + 1 : 1;
 }
@@ -94,8 +98,9 @@ void BlockBars::paintStatic(QPainter& painter) {
     const double left_x = plot.left(), width = plot.width();
     paintLimit(painter, top, {left_x, plot.top() + 0.0, width, top - plot.top()}, c.attention_soft,
                {QString("clipped above"), QString("clipped")});
-    paintLimit(painter, bottom, {left_x, bottom, width, plot.bottom() + 1 - bottom}, c.bad_soft,
-               {QString("zero below"), QString("zero")});
+    if (std::log2(smallest_) > low_)
+      paintLimit(painter, bottom, {left_x, bottom, width, plot.bottom() + 1 - bottom}, c.bad_soft,
+                 {QString("zero below"), QString("zero")});
   }
   paintLevels(painter);
   paintLeftAxis(painter, exponentAxis(), powerOfTwoTicks(low_, high_, std::max(2, plot.height() / withType(20))),
