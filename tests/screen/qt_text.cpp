@@ -500,7 +500,7 @@ class TextTest : public QObject {
     answered(bytes, selections[2], "Expert 3 gets 4.0 \u00d7 its share of brackets");
     // Four of the ten bytes have the remainder 2 when divided by 4.
     TokensAndSamplePanel tokens(&selections[3], TokensAndSamplePanel::Shows::probe_and_data);
-    answered(tokens, selections[3], "Expert 2 is the first choice of 40.0 % of the bytes, 3 experts share the rest");
+    answered(tokens, selections[3], "Expert 2 is the first choice of 40.0 % of the tokens, 3 experts share the rest");
     RoutingStabilityPanel stability(&selections[4]);
     stability.restoreState({{"against", 2}});
     answered(stability, selections[4], "50.0 % of the tokens keep their experts since step 0 (by chance 16.7 %)");

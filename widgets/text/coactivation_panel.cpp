@@ -140,7 +140,7 @@ void ScatterPlot::keyPressEvent(QKeyEvent* event) {
 
 namespace {
 
-constexpr int kGroupOrder = 0;  // index of "by co-activation" in the choice of order
+constexpr int kGroupOrder = 1;  // index of "by co-activation" in the choice of order
 constexpr std::size_t kNamedKinds = 3;
 
 // Returns counts of the kinds of tokens by expert: bytes, or domains if the run does not read bytes; empty if it has
@@ -202,9 +202,9 @@ CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
   switch_->setAccessibleName("Co-activation as a matrix, a map of the experts, or the similarity of their outputs");
   addControl(switch_);
   addControl(new LayerCombo(selection_, this));
-  sort_ = makeChoice({"by co-activation", "by id"}, "Order of experts",
+  sort_ = makeChoice({"by id", "by co-activation"}, "Order of experts",
                      "by co-activation: experts that are chosen together, or have similar outputs, are neighbours "
-                     "(average-linkage clustering). While a run trains, they stay in the order of their ids");
+                     "(average-linkage clustering)");
   connect(sort_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(sort_);
   views_->addWidget(view_);
@@ -324,7 +324,7 @@ void CoactivationPanel::refillSimilarity() {
   const int experts = layer->experts();
   order_.resize(experts);
   std::iota(order_.begin(), order_.end(), 0);
-  if (sort_->currentIndex() == kGroupOrder && !selection_->growing()) {
+  if (sort_->currentIndex() == kGroupOrder) {
     std::vector<float> cosine_EE;
     for (int i = 0; i < experts; ++i)
       for (int j = 0; j < experts; ++j) cosine_EE.push_back(static_cast<float>(layer->cosine(i, j).mean));
@@ -349,8 +349,7 @@ void CoactivationPanel::refillTogether() {
   baseline_ = coactivation_baseline(top_k, experts);
   order_.resize(experts);
   std::iota(order_.begin(), order_.end(), 0);
-  if (sort_->currentIndex() == kGroupOrder && !selection_->growing())
-    order_ = coactivation_order(specialisation->together_EE, experts);
+  if (sort_->currentIndex() == kGroupOrder) order_ = coactivation_order(specialisation->together_EE, experts);
   std::vector<std::uint8_t> codes;
   for (const int i : order_)
     for (const int j : order_) {

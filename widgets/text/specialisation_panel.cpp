@@ -275,9 +275,7 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
   connect(figure_, &QComboBox::currentIndexChanged, this, &SpecialisationPanel::showFigure);
   addControl(figure_);
   order_ = makeChoice({"ordered by id", "ordered by domain", "ordered by co-activation"}, "Order of experts",
-                      "Order of the columns: by id, by the domain that prefers the expert most, or by co-activation. "
-                      "While a run trains, they stay in the order of their ids");
-  order_->setCurrentIndex(kByDomain);
+                      "Order of the columns: by id, by the domain that prefers the expert most, or by co-activation");
   connect(order_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   addControl(order_);
   bytes_ = new ByteAffinityView(selection_, this);
@@ -328,7 +326,6 @@ void SpecialisationPanel::showFigure() {
 }
 
 void SpecialisationPanel::showButtons() {
-  order_->setEnabled(!selection_->growing());
   const bool done = measured() && isStepOfCursor(measured()->first, *selection_);
   measure_->setVisible(removes() && (measure_->busy() || !done));
   over_training_->setVisible(removes() && !measure_->busy() &&
@@ -385,10 +382,6 @@ Panel::Answer SpecialisationPanel::answerOfRemoval() const {
   return {"Which expert can be removed?", costAnswers(measured()->second)};
 }
 
-int SpecialisationPanel::order() const {
-  return selection_->growing() ? int{kById} : order_->currentIndex();
-}
-
 bool SpecialisationPanel::byBytes() const {
   return figure_->currentIndex() == kBytes;
 }
@@ -400,10 +393,11 @@ const SpecialisationFrame* SpecialisationPanel::counts() const {
 std::vector<int> SpecialisationPanel::columnOrder(const SpecialisationFrame& table,
                                                   const std::vector<float>& lift) const {
   const int experts = to_int(table.n_experts());
-  if (order() == kByTeam && !table.together_EE.empty()) return coactivation_order(table.together_EE, experts);
+  if (order_->currentIndex() == kByTeam && !table.together_EE.empty())
+    return coactivation_order(table.together_EE, experts);
   std::vector<int> order(experts);
   std::iota(order.begin(), order.end(), 0);
-  if (this->order() == kById) return order;
+  if (order_->currentIndex() == kById) return order;
   const auto favourite = [&](int e) {
     std::size_t best = 0;
     for (std::size_t d = 0; d * table.n_experts() < lift.size(); ++d) {

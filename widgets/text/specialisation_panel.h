@@ -92,7 +92,6 @@ class SpecialisationPanel : public Panel {
   void refill();
   void paintNumbers(QPainter& painter) const;
   const SpecialisationFrame* counts() const;  // counts of the shown layer; nullptr: none
-  int order() const;                          // by id while the run trains, so that the experts keep their places
   bool byBytes() const;
   std::vector<int> columnOrder(const SpecialisationFrame& table, const std::vector<float>& lift) const;
   int chosenRow() const;

@@ -88,10 +88,17 @@ std::vector<TokenPathPlot::Piece> TokenPathPlot::pieces() const {
 }
 
 QStringList TokenPathPlot::titles() const {
-  const QString context = contextOf(*text_, span_at(token_spans(*text_), position_), 9);
-  return {QString("token %1, %2: shares of its experts in each layer").arg(position_).arg(context),
-          QString("token %1, %2: shares of its experts").arg(position_).arg(context),
-          QString("token %1, %2").arg(position_).arg(context)};
+  const QString token =
+      QString("token %1, ").arg(position_) + contextOf(*text_, span_at(token_spans(*text_), position_), 9);
+  const bool is_chosen_by_bias = std::ranges::any_of(columns_, [this](const auto& column) {
+    const std::vector<float> shares = mix_shares(*column.layer, position_);
+    return !shares.empty() && std::ranges::max(shares) > shares.front();
+  });
+  const QString all = token + QString(": shares of its experts in each layer"), why("; the bias decides the choice");
+  QStringList forms{all, token + QString(": shares of its experts"), token};
+  if (is_chosen_by_bias)
+    forms = QStringList{all + why + ", not the share", token + ": shares" + why + ", not the share"} + forms;
+  return forms;
 }
 
 void TokenPathPlot::paintData(QPainter& painter) {
@@ -425,11 +432,10 @@ Panel::Answer TokensAndSamplePanel::answerOfExpert(const TokenLayer& routed) con
     (place == experts ? first : further) += place != experts + routed.top_k;
   }
   const auto share = [&](int count) { return formatPercent(count / static_cast<double>(tokens.size())); };
-  const QString what = has_long_tokens(tokens) ? QString("tokens") : QString("bytes");
-  const QString begin = QString("Expert %1 is the first choice of %2 of the %3");
-  const QString text = begin.arg(selection_->expert()).arg(share(first), what);
-  const QString in_short = QString("Expert %1 first: %2 of the %3").arg(selection_->expert()).arg(share(first), what);
-  return {QString("Which %1 does this expert get?").arg(what),
+  const QString begin = QString("Expert %1 is the first choice of %2 of the tokens");
+  const QString text = begin.arg(selection_->expert()).arg(share(first));
+  const QString in_short = QString("Expert %1 first: %2 of the tokens").arg(selection_->expert()).arg(share(first));
+  return {"Which tokens does this expert get?",
           {text + (routed.top_k > 1 ? QString(", a further choice of %1").arg(share(further)) : QString()), text,
            in_short}};
 }
@@ -439,21 +445,20 @@ Panel::Answer TokensAndSamplePanel::answer() const {
   const TextLoss loss = lossOf(*text_);
   if (shows_ == Shows::sample && loss.tokens > 0) {
     const QString written = QString("Loss of the %1: %2").arg(countedText(loss.tokens, "written token"), loss.mean());
-    return {"What does the model write?",
+    return {step_ == 0 ? "What does the untrained model write?" : "What does the model write?",
             {written + QString("; the prompt is underlined"), written,
              QString("Loss of its own text: %1").arg(loss.mean()), QString("Own text: %1").arg(loss.mean())}};
   }
   const TokenLayer* routed = find_layer(*text_, selection_->layer());
   if (!routed || routed->experts_TK.empty()) return {};
   if (const QStringList forced = forcedAnswer(*selection_, step_); !forced.isEmpty())
-    return {"Which expert gets which bytes?", forced};
+    return {"Which expert gets which tokens?", forced};
   if (selection_->expert() >= 0 && routed->layer == selection_->layer()) return answerOfExpert(*routed);
   std::map<int, int> firsts;  // number of tokens by their first choice
   const std::vector<TokenSpan> tokens = token_spans(*text_);
   for (const TokenSpan& token : tokens) ++firsts[routed->experts_TK[token.begin * routed->top_k]];
   const auto commonest = std::ranges::max_element(firsts, {}, [](const auto& entry) { return entry.second; });
   const double share = commonest->second / static_cast<double>(tokens.size());
-  const QString what = has_long_tokens(tokens) ? QString("tokens") : QString("bytes");
   QString other_text;
   if (firsts.size() == 2)
     other_text = QString(", expert %1 of the rest")
@@ -461,10 +466,10 @@ Panel::Answer TokensAndSamplePanel::answer() const {
   else if (firsts.size() > 2)
     other_text = QString(", %1 experts share the rest").arg(firsts.size() - 1);
   return {
-      QString("Which expert gets which %1?").arg(what),
-      {QString("Expert %1 is the first choice of %2 of the %3").arg(commonest->first).arg(formatPercent(share), what) +
+      "Which expert gets which tokens?",
+      {QString("Expert %1 is the first choice of %2 of the tokens").arg(commonest->first).arg(formatPercent(share)) +
            other_text,
-       QString("Expert %1 first: %2 of the %3").arg(commonest->first).arg(formatPercent(share), what)}};
+       QString("Expert %1 first: %2 of the tokens").arg(commonest->first).arg(formatPercent(share))}};
 }
 
 // Known for a run in training whose settings were not changed during the training.
