@@ -10,6 +10,7 @@
 #include "app/session/replay.h"
 #include "app/session/run_session.h"
 #include "app/session/settings.h"
+#include "app/setup/preset_list.h"
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_check.h"
@@ -185,8 +186,9 @@ void RunControl::addPresetsTo(QMenu* menu) {
   presets->setToolTipsVisible(true);
   const auto add = [this, presets](const std::string& name) {
     const QString text = QString::fromStdString(name);
-    presets->addAction(text, this, [this, text] { startPreset(text); })
-        ->setToolTip(QString::fromStdString(preset_about(name)).trimmed());
+    QAction* start = presets->addAction(text, this, [this, text] { startPreset(text); });
+    start->setToolTip(QString::fromStdString(preset_about(name)).trimmed());
+    start->setProperty("also", presetSubject(text));  // in the search
   };
   for (const std::string& name : preset_names()) add(name);
   presets->addSection("Several runs side by side");

@@ -92,9 +92,12 @@ RunSpeeds::Speed RunSpeeds::speedOf(const std::vector<RunConfig>& runs, double s
 
 void RunSpeeds::note(const std::vector<RunConfig>& runs, double seconds_per_step) {
   if (!(seconds_per_step > 0)) return;
-  const Speed measured = speedOf(runs, seconds_per_step);
+  Speed measured = speedOf(runs, seconds_per_step);
   speeds_.removeIf([&](const Speed& speed) {
-    return speed.formats == measured.formats && speed.flops_per_step == measured.flops_per_step;
+    const bool is_same = speed.formats == measured.formats && speed.flops_per_step == measured.flops_per_step;
+    // Half of the weight for earlier measurements: other programs may have slowed down the newest one.
+    if (is_same) measured.seconds_per_step = std::sqrt(speed.seconds_per_step * measured.seconds_per_step);
+    return is_same;
   });
   speeds_.prepend(measured);
   while (speeds_.size() > kKeptSpeeds) speeds_.removeLast();

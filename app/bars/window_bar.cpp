@@ -325,6 +325,7 @@ void WindowBar::setRunning(bool running) {
     run_->setText(training ? "Run" : "Play");
     run_->setToolTip(training ? "Continue the training (Space)" : "Replay the recording from the cursor on (Space)");
   }
+  run_->setProperty("also", running ? "stop | stop training" : "continue | resume");  // in the search
   run_->setIcon(picture(running ? Picture::pause : Picture::play, palette()));
 }
 

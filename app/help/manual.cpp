@@ -415,7 +415,10 @@ Synonyms synonymsOfWords(const QString& typed) {
 
 QString withoutFillers(const QString& typed) {
   static const QStringList kFillers = QString::fromStdString(std::string(asset("palette/fillers.txt"))).split('\n');
-  QStringList words = typed.split(' ', Qt::SkipEmptyParts);
+  QString named = typed;  // names with fillers stay whole: "all to all" is "all-to-all"
+  for (const SynonymLine& line : synonymLines())
+    if (line.word.contains('-')) named.replace(QString(line.word).replace('-', ' '), line.word, Qt::CaseInsensitive);
+  QStringList words = named.split(' ', Qt::SkipEmptyParts);
   words.removeIf([](const QString& word) { return kFillers.contains(word, Qt::CaseInsensitive); });
   return words.isEmpty() ? typed : words.join(' ');
 }

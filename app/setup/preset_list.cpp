@@ -12,9 +12,10 @@ namespace moescope {
 namespace {
 
 constexpr int kWords = Qt::UserRole;
-constexpr int kGap = 24;  // pixels between name and words
+constexpr int kGap = 24;          // pixels beside the longest words
+constexpr int kNameLetters = 26;  // room for the longest name, in letters of mean width
 
-// Paints the words in a column at the right of the names.
+// Paints the words in a column behind the names.
 class WordsDelegate : public QStyledItemDelegate {
  public:
   using QStyledItemDelegate::QStyledItemDelegate;
@@ -22,15 +23,18 @@ class WordsDelegate : public QStyledItemDelegate {
   QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override {
     const QSize name = QStyledItemDelegate::sizeHint(option, index);
     const QString words = index.data(kWords).toString();
-    return words.isEmpty() ? name : name + QSize(kGap + option.fontMetrics.horizontalAdvance(words) + 6, 0);
+    return words.isEmpty() ? name
+                           : QSize(kNameLetters * option.fontMetrics.averageCharWidth() +
+                                       option.fontMetrics.horizontalAdvance(words) + 6,
+                                   name.height());
   }
 
   void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
     QStyledItemDelegate::paint(painter, option, index);
     const bool chosen = option.state & QStyle::State_Selected;
     painter->setPen(chosen ? option.palette.highlightedText().color() : mutedText(option.palette));
-    painter->drawText(option.rect.adjusted(0, 0, -6, 0), Qt::AlignRight | Qt::AlignVCenter,
-                      index.data(kWords).toString());
+    painter->drawText(option.rect.adjusted(kNameLetters * option.fontMetrics.averageCharWidth(), 0, 0, 0),
+                      Qt::AlignLeft | Qt::AlignVCenter, index.data(kWords).toString());
   }
 };
 

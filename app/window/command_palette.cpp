@@ -198,7 +198,9 @@ std::optional<CommandList::Shown> CommandList::bestOf(std::size_t command, const
     if (auto shown = found(command, typed)) return shown;
   for (int s = 0; s < synonyms.words.size(); ++s) {
     const QString& word = synonyms.words[s];
-    if (!commands_[command].title.contains(word, Qt::CaseInsensitive)) continue;
+    const bool is_for_typed = command >= known_;
+    const QString names = commands_[command].title + (is_for_typed ? ' ' + commands_[command].also : QString());
+    if (!names.contains(word, Qt::CaseInsensitive)) continue;
     auto shown = found(command, word);
     if (!shown) continue;
     shown->synonym = s;
@@ -231,6 +233,8 @@ int CommandList::priority(const Shown& shown, const QString& typed, const Synony
   static const QStringList kMeanings{"Term", "Metric", "Format"};
   if (asks_meaning_ && is_in_title && kMeanings.contains(command.group)) return 2 * kAsTyped;
   if (command.also.compare(typed, Qt::CaseInsensitive) == 0) return 2 * kAsTyped;  // its name in files
+  if (command.also.split(" | ").contains(typed, Qt::CaseInsensitive)) return kAsSynonym;
+  if (synonyms.is_part && shown.synonym < 0 && typed.contains(' ')) return 2 * kAsFinding;  // it has all words
   const bool is_term = command.group == QLatin1String("Term");
   if (is_term && command.title.compare("Term: " + typed, Qt::CaseInsensitive) == 0) return kAsTyped + kInTitle;
   return !is_term && is_in_title ? kAsTyped : 0;

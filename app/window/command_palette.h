@@ -21,7 +21,7 @@ struct PaletteCommand {
   QString group;  // "Run", "Lesson", "Metric", "Setting": shown at the right; the search matches it
   QString keys;   // "Ctrl+O"; empty: none
   std::function<void()> run;
-  QString also;  // another name, which the search matches: "router.bias_update_rate"
+  QString also;  // other names, which the search matches: "router.bias_update_rate", "stop | stop training"
   // If set, this is no command: it returns the commands for what is typed, such as those of an expert by its number.
   std::function<std::vector<PaletteCommand>(const QString& typed)> of_typed = {};
 };

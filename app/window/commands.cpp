@@ -101,7 +101,7 @@ class Collector {
           [guard = QPointer<QAction>(action)] {
             if (guard) guard->trigger();
           },
-          action->shortcut().toString(QKeySequence::NativeText));
+          action->shortcut().toString(QKeySequence::NativeText), action->property("also").toString());
     listed_.insert(action);
   }
 
@@ -169,11 +169,9 @@ class Collector {
       if (typed.size() < kShortestSearch) return found;
       for (const ManualPage& page : manualPagesWith(typed).mid(0, kPagesWithWords))
         if (page.places > 0)
-          found.push_back({QString("\"%1\" in the manual: %2").arg(page.words.join(' '), page.title),
-                           "Manual",
-                           countedText(to_int(page.places), "place"),
+          found.push_back({"In the manual: " + page.title, "Manual", countedText(to_int(page.places), "place"),
                            [window, typed, page] { openManualPage(window, page.path)->searchFor(typed); },
-                           {}});
+                           page.words.join(' ')});
       return found;
     };
   }

@@ -377,7 +377,7 @@ class SetupFormTest : public QObject {
       QVERIFY(speeds.estimate(nano).isModelled());
       speeds.note({nano}, 0.01);
       speeds.note({small}, 1.0);
-      speeds.note({small}, 2.0);  // replaces the older speed
+      speeds.note({small}, 4.0);  // the geometric mean of both is 2
     }
     const RunSpeeds speeds(true);
     QVERIFY(speeds.estimate(small).measured);
