@@ -138,7 +138,8 @@ class Checking {
     passed({{loss_not_finite}, {loss_unlogged}}, "The loss was finite at every step.");
     if (!is_checkpoint_)
       after(kMeanSteps, {{loss_spike, loss_stuck}}, "spikes of the loss", "The loss has no spike and no lasting rise.");
-    if (!is_checkpoint_) after(kMeanSteps, {{loss_unlogged}}, "end of the loss", "The loss is still logged.");
+    if (!is_checkpoint_)
+      after(kMeanSteps, {{loss_unlogged}}, "end of the loss", "The loss is logged up to the newest step.");
     auxiliaries();
   }
 
@@ -244,7 +245,8 @@ class Checking {
       return std::ssize(values.update_norm_E) == info.n_experts;
     };
     check(unchanged_experts, newest && std::ranges::any_of(newest->specialisation, has_norms),
-          "experts that do not change", "the norm of each expert's update", "Every expert that gets tokens changes.");
+          "experts that do not change", "the norm of each expert's update",
+          "The weights of every expert that gets tokens change.");
   }
 
   void experts() {

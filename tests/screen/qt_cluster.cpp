@@ -431,8 +431,8 @@ class ClusterPanelsTest : public QObject {
       show(&panel, {width, 400});
       return std::pair(panel.findChild<RankMatrix*>()->isVisible(), panel.findChild<SavingView*>()->isVisible());
     };
-    QCOMPARE(shows(1200, "both halves"), std::pair(true, true));
-    QCOMPARE(shows(500, "both halves"), std::pair(true, false));
+    QCOMPARE(shows(1200, "matrix and bytes"), std::pair(true, true));
+    QCOMPARE(shows(500, "matrix and bytes"), std::pair(true, false));
     QCOMPARE(shows(500, "what de-duplication saves"), std::pair(false, true));
     QCOMPARE(shows(1200, "who sends what to whom"), std::pair(true, false));
   }

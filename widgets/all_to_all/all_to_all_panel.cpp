@@ -15,6 +15,7 @@
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/controls.h"
 #include "widgets/plots/axis.h"
+#include "widgets/selection/compared_runs.h"
 
 namespace moescope {
 namespace {
@@ -63,6 +64,8 @@ QStringList wireForms(const TelemetryFrame& frame, const History& history) {
 
 namespace {
 
+constexpr int kRoomForTime = 680;  // height from which the fullest rank over time is shown
+
 BandBars::Row bar(const QString& name, double value, const QString& figure, int color) {
   return {name, {{value, color}}, std::nan(""), std::nan(""), figure};
 }
@@ -77,7 +80,7 @@ QString savedText(double saved) {
 
 }  // namespace
 
-SavingView::SavingView(QWidget* parent) : QWidget(parent) {
+SavingView::SavingView(Selection* selection, QWidget* parent) : QWidget(parent) {
   auto* column = plainColumn(this, kSpace4);
   auto* title = new QLabel("What de-duplication saves", this);
   followFont(title, [title] { title->setFont(typeFont(Type::body, true)); });
@@ -89,10 +92,23 @@ SavingView::SavingView(QWidget* parent) : QWidget(parent) {
     const std::vector<BandBars::Row>& rows = links_->rows();
     int link = row;
     while (link > 0 && !rows[link].heading) --link;
+    if (link == row) return QStringList{rows[link].name};
     return QStringList{rows[link].name, rows[row].name,
                        QString(rows[row].figure).replace(QLatin1Char('\t'), QLatin1Char(' '))};
   };
   column->addWidget(links_, 1);
+  over_time_ = new LinePlot(selection, this);
+  over_time_->setAccessibleName("Fullest rank over time");
+  over_time_->refill = [this, selection] {
+    const int layer = selection->layer();
+    if (selection->histories().empty()) return;
+    over_time_->setCaption(QString("fullest rank / mean, layer %1").arg(layer));
+    over_time_->setReferences({{1, "even"}});
+    over_time_->setSeries({{selection->histories()[selection->run()], Metric::rank_overload, layer, "fullest rank",
+                            curveColor(*selection), 0}});
+  };
+  connect(selection, &Selection::changed, over_time_, &PlotFrame::markDirty);
+  column->addWidget(over_time_, 1);
   auto* definition = new FittedLabel(this);
   definition->setTexts({"saved = 1 \u2212 network bytes of DeepEP \u00f7 standard; same routing, dispatch only",
                         "saved = 1 \u2212 network bytes of DeepEP \u00f7 standard, same routing",
@@ -103,6 +119,12 @@ SavingView::SavingView(QWidget* parent) : QWidget(parent) {
     followFont(note, [note] { note->setFont(typeFont(Type::caption)); });
     column->addWidget(note);
   }
+}
+
+// In a high panel the bars leave room for the fullest rank of other steps.
+void SavingView::resizeEvent(QResizeEvent* event) {
+  QWidget::resizeEvent(event);
+  over_time_->setVisible(height() >= withType(kRoomForTime, fontMetrics()));
 }
 
 void SavingView::setVolume(const VolumeFrame& volume, const TelemetryFrame& frame, const History& history,
@@ -176,7 +198,7 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
         {table_value(shown_->step), table_value(selection_->layer()), table_value(source), table_value(destination)});
   };
   matrix_->describeReceived = [this](int rank) { return describeReceived(rank); };
-  saving_ = new SavingView(halves);
+  saving_ = new SavingView(selection_, halves);
   saving_->links()->figureOf = [this](QPoint) { return figure("saved_by_deepep"); };
   row->addWidget(matrix_, 1);
   row->addWidget(saving_, 1);
@@ -196,8 +218,8 @@ AllToAllPanel::AllToAllPanel(Selection* selection, QWidget* parent)
 }
 
 void AllToAllPanel::buildChoices() {
-  view_ = makeChoice({"both halves", "who sends what to whom", "what de-duplication saves"}, "View",
-                     "A narrow panel shows one half");
+  view_ = makeChoice({"matrix and bytes", "who sends what to whom", "what de-duplication saves"}, "View",
+                     "A narrow panel shows one of the two");
   addControl(view_);
   payload_ = makeChoice({kPayloads[0], kPayloads[1], kPayloads[2]}, "Token format",
                         "A token's row of D values in the all-to-all\n"

@@ -13,6 +13,7 @@
 #include "widgets/look/fitted_text.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/band_bars.h"
+#include "widgets/plots/line_plot.h"
 
 namespace moescope {
 
@@ -27,13 +28,16 @@ class SavingView : public QWidget {
   Q_OBJECT
 
  public:
-  explicit SavingView(QWidget* parent = nullptr);
+  explicit SavingView(Selection* selection, QWidget* parent = nullptr);
 
   // Shows the dispatch of one layer and the all-to-alls of the step.
   void setVolume(const VolumeFrame& volume, const TelemetryFrame& frame, const History& history, Payload payload);
   void setNotice(const QString& notice) { links_->setNotice(notice); }  // in place of the bars; empty: none
   BandBars* links() const { return links_; }
   ValueTable table() const;
+
+ protected:
+  void resizeEvent(QResizeEvent* event) override;
 
  private:
   struct Saving {
@@ -44,6 +48,7 @@ class SavingView : public QWidget {
   void fillLinks();
 
   BandBars* links_;
+  LinePlot* over_time_;
   FittedLabel* wire_;
   Saving saving_;
   double row_bytes_ = 0;  // bytes of a token's row
@@ -54,7 +59,7 @@ class AllToAllPanel : public Panel {
 
  public:
   explicit AllToAllPanel(Selection* selection, QWidget* parent = nullptr);
-  ValueTable table() const override;  // the values of the chosen view; of both halves: those of the matrix
+  ValueTable table() const override;  // the values of the chosen view; of both: those of the matrix
 
  protected:
   QString status() const override;

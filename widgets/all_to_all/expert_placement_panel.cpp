@@ -248,7 +248,9 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
   degrees_row_ = new QWidget(this);
   auto* degrees_layout = plainRow(degrees_row_, kSpace8);
   degrees_ = new ViewSwitch(QStringList(to_int(std::size(kDegrees)), QString()), this);
-  degrees_->setToolTip("Fullest rank / mean with the placement chosen below, if as many ranks share the experts");
+  degrees_->setToolTip(
+      "Fullest rank / mean with the placement chosen below, if as many ranks share the experts; at most one rank for "
+      "each expert");
   connect(degrees_, &ViewSwitch::clicked, this, [this](int index) { setDegree(kDegrees[index]); });
   degrees_layout->addWidget(new QLabel("EP degree"));
   degrees_layout->addWidget(degrees_);

@@ -244,11 +244,13 @@ void RankMatrix::paintBars(QPainter& painter) const {
     const QRectF bar = barRect(rank);
     const QColor color(rank == marked() ? c.strong_bar : c.plain_bar);
     painter.fillRect(bar, color);
-    if (!has_texts || bar.height() < line) continue;
+    if (!has_texts) continue;
+    const bool is_low = bar.height() < line;
     painter.setFont(rank == marked() ? semibold(font()) : font());
-    painter.setPen(textOn(color.rgb()));
-    painter.drawText(QRectF(bar.left() - kSpace4, bars.bottom() + 1 - line, bar.width() + 2 * kSpace4, line),
-                     Qt::AlignCenter, QString::number(received_[rank], 'f', 2));
+    painter.setPen(is_low ? palette().text().color() : textOn(color.rgb()));
+    const double top = bars.bottom() + 1 - line - (is_low ? bar.height() : 0);
+    painter.drawText(QRectF(bar.left() - kSpace4, top, bar.width() + 2 * kSpace4, line), Qt::AlignCenter,
+                     QString::number(received_[rank], 'f', 2));
   }
   painter.setFont(font());
   const double mean = bars.bottom() + 1 - barScale();

@@ -227,6 +227,17 @@ FindingsPanel::FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget
   list_ = new QWidget;
   scroll_ = scrollOf(list_);
   scroll_->setFocusPolicy(Qt::NoFocus);
+  // Where the list goes on below, its lower edge fades, so that no line seems to be cut.
+  auto* edge = new QLabel(scroll_);
+  edge->setAttribute(Qt::WA_TransparentForMouseEvents);
+  edge->setStyleSheet("background: qlineargradient(y1: 0, y2: 1, stop: 0 transparent, stop: 1 palette(base))");
+  const auto place = [this, edge] {
+    const int height = 2 * edge->fontMetrics().height(), width = scroll_->viewport()->width();
+    edge->setGeometry(0, scroll_->viewport()->height() - height, width, height);
+    edge->setVisible(scroll_->verticalScrollBar()->value() < scroll_->verticalScrollBar()->maximum());
+  };
+  connect(scroll_->verticalScrollBar(), &QScrollBar::valueChanged, this, place);
+  connect(scroll_->verticalScrollBar(), &QScrollBar::rangeChanged, this, place);
   list_->setBackgroundRole(QPalette::Base);
   list_->setAutoFillBackground(true);
   column_ = new QVBoxLayout(list_);

@@ -12,7 +12,7 @@ namespace moescope {
 namespace {
 
 constexpr int kFormsRole = Qt::UserRole;
-constexpr int kHighestFigureRow = 38;
+constexpr int kHighestFigureRow = 48;
 
 class FormsDelegate : public QStyledItemDelegate {
  public:
@@ -60,9 +60,10 @@ void FigureTable::resizeEvent(QResizeEvent* event) {
   spreadRows();
 }
 
-// Rows of a high table are farther apart.
+// Rows of a high table are farther apart; a low table shows whole rows.
 void FigureTable::spreadRows() {
-  const int room = viewport()->height() / std::max(1, rowCount());
+  const int room =
+      viewport()->height() / std::clamp(viewport()->height() / leastRowHeight(), 1, std::max(1, rowCount()));
   verticalHeader()->setDefaultSectionSize(
       std::clamp(room, leastRowHeight(), withType(kHighestFigureRow, fontMetrics())));
 }

@@ -277,8 +277,8 @@ void FiguresPanel::refill() {
     const MetricInfo& curve = metric_info(*metric);
     if (*metric != figure.front() && !hasCurve(*active, *metric, layer)) continue;
     QString label = QString::fromUtf8(figure.size() > 1 ? curve.name : curve.short_name);
-    if (const QString span = label.section(u'(', 1).section(u')', 0, 0); !span.isEmpty())
-      label = span;  // "window" of MaxVio
+    // A narrow plot has room for one word: "window" of "MaxVio (window)", "entropy" of "Score entropy".
+    if (figure.size() > 1) label = label.section(u' ', -1).remove(u'(').remove(u')');
     if (!is_alone) label.prepend(runLetter(*selection_, selection_->run()) + QLatin1Char(' '));
     series.push_back({active, *metric, layer, label, color, 0});
     for (const FigureReference& reference : curve.plot.references) {
