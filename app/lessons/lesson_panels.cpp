@@ -5,6 +5,7 @@
 #include <QGridLayout>
 #include <QScopedValueRollback>
 #include <QTimer>
+#include <QToolButton>
 #include <algorithm>
 #include <utility>
 
@@ -232,6 +233,8 @@ void LessonPanels::arrange(Workspace* workspace, const LessonView& view) {
     if (auto* loss = qobject_cast<LossPanel*>(dock->widget())) loss->setMetric(view.metric.value_or(Metric::ce_loss));
     for (QComboBox* box : dock->findChildren<QComboBox*>())
       if (const int entry = box->findText(QString::fromStdString(view.choice)); entry >= 0) box->setCurrentIndex(entry);
+    for (QToolButton* toggle : dock->findChildren<QToolButton*>())
+      if (toggle->isCheckable() && toggle->text().toStdString() == view.choice) toggle->setChecked(true);
     dock->setVisible(shown_docks.contains(dock));
   }
   shown_docks.front()->raise();

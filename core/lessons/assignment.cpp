@@ -158,7 +158,7 @@ std::string train_options(const Assignment& assignment, const RunConfig& config)
   for (const ConfigDifference& changed : difference(base, config))
     if (!changed.setting.is_in<TelemetryConfig>() || changed.b != "0")
       options += " --set " + changed.setting.key() + '=' + changed.b;
-  return options;
+  return options + " --set name=" + config.name;
 }
 
 std::string prediction_form(const LessonPrediction& prediction, int step) {
@@ -297,7 +297,8 @@ std::string hand_in_form(const Assignment& assignment, const std::string& studen
     if (lesson.steps[i].prediction) text += prediction_form(*lesson.steps[i].prediction, to_int(i));
   }
   text +=
-      "\n# The runs, all on your seed; open the recordings in the window. Add your own settings by --set KEY=VALUE:\n";
+      "\n# The runs, all on your seed. Open the recordings in the window, or print figures: moescope-cli figures RUN.\n"
+      "# Add your own settings by --set KEY=VALUE:\n";
   for (int run = 0; run < std::ssize(lesson.runs); ++run)
     text += fmt::format("#   moescope-cli train{} -o {}-{}.moescope\n", train_options(assignment, lesson.runs[run]),
                         run_letter(run), lesson.runs[run].name);

@@ -60,6 +60,8 @@ constexpr LessonFigureInfo kOwnFigures[] = {
      "mean loss minus run A's over the range; without one over the judged steps, as in the table of verdicts"},
     {"loss_gap_half", Source::run, "nats/token",
      "half of the interval around loss_gap, from the noise twins among the runs; gaps below it may be chance"},
+    {"part_gradient_snr_db", Source::run, "dB",
+     "gradient_snr_db of the tensors `of` of a layer alone, such as \"routed experts\", mean over the measurements"},
     {"finding", Source::run, "", "number of findings of the kind `of` that are ongoing at the last step"},
     {"sqnr_db", Source::tensor, "dB", "10 log10(sum x^2 / sum (x - q)^2)"},
     {"underflow", Source::tensor, "%", "share of non-zero values that became zero"},
@@ -111,7 +113,8 @@ std::string comparison_text(const LessonFigure& figure, double value, double ref
   if (!std::isfinite(ratio)) return direction;
   if (ratio >= 2) return fmt::format("{:.{}f} times as high as", ratio, ratio < 10 ? 1 : 0);
   const double relative_distance = std::fabs(ratio - 1);
-  return fmt::format("{:.{}f} % {}", 100 * relative_distance, relative_distance < 0.01 ? 1 : 0, direction);
+  const int places = int{relative_distance < 0.01} + int{relative_distance < 0.001};
+  return fmt::format("{:.{}f} % {}", 100 * relative_distance, places, direction);
 }
 
 // Returns "layer 3" or "the expert with the highest value".
@@ -442,8 +445,8 @@ double rank_max_over_mean(Frames frames, int layer) {
 }
 
 double median_margin(const std::array<double, kHalfOctaves>& tokens) {
-  double all = 0, counted_tokens = 0;
-  for (const double n : tokens) all += n;
+  const double all = std::accumulate(tokens.begin(), tokens.end(), 0.0);
+  double counted_tokens = 0;
   for (int bin = 0; bin < kHalfOctaves; ++bin) {
     counted_tokens += tokens[bin];
     if (all > 0 && 2 * counted_tokens >= all) return half_octave_edge(bin);
@@ -472,9 +475,8 @@ double steps_until(const RunFigure& figure, const History& history) {
   const int layer = figure.layer.rule == Of::one ? figure.layer.index : kWholeRun;
   const std::vector<float> values = history.values_in(*metric, layer, range);
   for (std::size_t i = kMean; i <= values.size(); ++i) {
-    double mean = 0;
-    for (std::size_t k = i - kMean; k < i; ++k) mean += values[k] / static_cast<double>(kMean);
-    if (mean < figure.limit) return static_cast<double>(i);
+    const double sum = std::accumulate(values.begin() + (i - kMean), values.begin() + i, 0.0);
+    if (sum / kMean < figure.limit) return static_cast<double>(i);
   }
   return NAN;
 }
@@ -517,6 +519,14 @@ double domain_bits(Frames frames, int layer, std::size_t domains) {
   return bits;
 }
 
+double part_gradient_snr(Frames frames, int layer, std::string_view part) {
+  std::vector<double> measured;
+  for (const auto& frame : frames)
+    for (const GradientFrame& gradient : frame->gradients)
+      if (gradient.layer == layer && gradient_group_name(gradient.group) == part) measured.push_back(gradient.snr_db);
+  return fold(Of::mean, 0, measured);
+}
+
 double findings_of(const std::string& kind, const History& history) {
   // A pointer without ownership, because the caller holds the history during the scan.
   const auto all = find_all(HistoryPtr(HistoryPtr(), &history));
@@ -534,6 +544,7 @@ double layer_figure(std::string_view key, const RunFigure& figure, const History
     return fold(expert, figure.expert.index, norms(frames, layer, &SpecialisationFrame::gradient_norm_E));
   if (key == "expert_update")
     return fold(expert, figure.expert.index, norms(frames, layer, &SpecialisationFrame::update_norm_E));
+  if (key == "part_gradient_snr_db") return part_gradient_snr(frames, layer, figure.argument);
   if (key == "network_saved") return network_saved(frames, layer);
   if (key == "domain_bits") return domain_bits(frames, layer, history.info().domains.size());
   if (key == "bias_spread") {

@@ -151,6 +151,7 @@ class LessonParser {
     if (key == "modelled_deep_ep_ms") figure.model = section.choice("model", {"671B", "16B"}, 0) == 0 ? "671B" : "16B";
     if (key == "steps_until") read_steps_until(section, figure);
     if (key == "finding") read_finding(section, figure);
+    if (key == "part_gradient_snr_db") read_part(section, figure);
     return figure;
   }
 
@@ -167,6 +168,13 @@ class LessonParser {
     figure.argument = section.required_text("of");
     if (std::ranges::none_of(finding_kinds(), [&](const auto& info) { return info.name == figure.argument; }))
       section.problem("of", "must be the kind of a finding, such as \"dead experts\"");
+  }
+
+  static void read_part(TomlSection& section, RunFigure& figure) {
+    figure.argument = section.required_text("of");
+    for (int group = 0; group < kNumGradientGroups; ++group)
+      if (gradient_group_name(static_cast<GradientGroup>(group)) == figure.argument) return;
+    section.problem("of", "must be a group of tensors, such as \"routed experts\"");
   }
 
   TensorFigure read_tensor_figure(TomlSection& section) {

@@ -215,6 +215,9 @@ class CompareTest : public QObject {
     const auto cell = [&] { return gradients->findChild<MatrixPlot*>()->describe(0, 0).join(' '); };
     QTRY_VERIFY2(cell().contains("; exact in A"), qPrintable(cell()));
     QVERIFY2(gradients->caption().contains("minus A"), qPrintable(gradients->caption()));
+    w.window.selection()->setRun(2);  // by layer the answer is about the shown run; N is in FP32
+    QTRY_VERIFY2(!w.answer<GradientErrorPanel>().contains(off), qPrintable(off));
+    w.window.selection()->setRun(1);
 
     auto* flips = w.panel<RoutingFlipsPanel>();
     auto* by_rounding = button(flips, "by rounding");

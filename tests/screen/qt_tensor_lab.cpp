@@ -62,6 +62,7 @@ class TensorLabTest : public QObject {
     writeFile(path_);
   }
   void labLeadsFromFileToBlock();
+  void nvfp4OfABlockHasTheScaleOfTheTensor();
   void whatIsNotThereHasNoKind();
   void turningTheAxisKeepsTheElement();
   void malformedFilesSayWhy();
@@ -111,6 +112,38 @@ void TensorLabTest::labLeadsFromFileToBlock() {
   QCOMPARE(page.findChild<BlockMicroscopePanel*>()->block().elements[7].value, all[100 * 192 + 4 * 32 + 7]);
   page.findChild<BlockScaleMapPanel*>()->findChild<QSpinBox*>()->setValue(2);
   QCOMPARE(page.findChild<BlockMicroscopePanel*>()->block().elements[7].value, all[2 * 128 * 192 + 7]);
+}
+
+// The microscope's SQNR of 32 values in NVFP4 is that of these values in the quantized tensor, whose largest value
+// sets the scales; it is another one if the 32 values are the whole tensor.
+void TensorLabTest::nvfp4OfABlockHasTheScaleOfTheTensor() {
+  MicroscalingWorkspace page(&selection_);
+  page.resize(1280, 800);
+  page.show();
+  page.showTensors();
+  QVERIFY(QTest::qWaitForWindowExposed(&page));
+  QVERIFY(page.tensorLab()->openFile(path_));
+  page.tensorLab()->browser()->findChild<QTableView*>()->selectRow(3);
+  page.findChild<BlockScaleMapPanel*>()->grab();
+  auto* cells = page.findChild<ScaleMapCells*>();
+  QTest::mouseClick(cells, Qt::LeftButton, {}, cells->cellRect(100, 4).center().toPoint());
+  const std::vector<float> x = structured(512, 192);  // the scale is that of an expert's 128 rows
+  const auto sqnr = [&](std::size_t first, std::size_t rows, std::size_t cols, std::size_t block) {
+    std::vector<float> q(rows * cols);
+    quantize_operand({{x.data() + first, rows, cols, cols}, kNvfp4Format, BlockAxis::row, {}, nullptr},
+                     {q.data(), rows, cols});
+    double x2 = 0, err2 = 0;
+    for (std::size_t i = block; i < block + 32; ++i) {
+      const double value = x[first + i], error = value - q[i];
+      x2 += value * value;
+      err2 += error * error;
+    }
+    return "NVFP4 " + formatValue(10 * std::log10(x2 / err2), 3) + " dB";
+  };
+  constexpr std::size_t kBlock = 100 * 192 + 4 * 32;
+  const QString answer = page.findChild<BlockMicroscopePanel*>()->answerText();
+  QVERIFY2(answer.contains(sqnr(0, 128, 192, kBlock)), qPrintable(answer + " | " + sqnr(0, 128, 192, kBlock)));
+  QVERIFY(sqnr(0, 128, 192, kBlock) != sqnr(kBlock, 1, 32, 0));
 }
 
 // The caption of an empty panel or of an example does not say "measured".

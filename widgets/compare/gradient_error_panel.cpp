@@ -151,13 +151,15 @@ Metric GradientErrorPanel::shownMetric() const {
   return cosine() ? Metric::gradient_cosine : Metric::gradient_snr_db;
 }
 
-// The answer is about the run with the largest error, and about a noise twin only if there is no other run.
+// The answer is about the run whose layers are shown, else about that with the largest error, and about a noise twin
+// only if there is no other run.
 Panel::Answer GradientErrorPanel::answer() const {
   if (ofPredictions()) return answerOfPredictions();
   const Metric snr_metric = pinned() ? Metric::pinned_gradient_snr_db : Metric::gradient_snr_db;
   int worst = -1;
   double largest_error = 0;
   for (int run = 0; run < to_int(selection_->histories().size()); ++run) {
+    if (by_layer_->isChecked() && run != selection_->run()) continue;
     const History& history = *selection_->histories()[run];
     const auto frame = history.gradient_frame_at(selection_->step());
     const float snr = frame ? history.value_at(snr_metric, kWholeRun, frame->step) : kNoValue;
