@@ -61,7 +61,10 @@ CaptureActions::CaptureActions(const Context& context)
   connect(&timer_, &QTimer::timeout, this, &CaptureActions::look);
   soon_.setInterval(kSettleMs);
   soon_.setSingleShot(true);
-  connect(&soon_, &QTimer::timeout, this, [this] { isAtRest() ? startRecompute(wanted_step_) : setBusy(false); });
+  connect(&soon_, &QTimer::timeout, this, [this] {
+    const bool is_open = selection_->run() < std::ssize(session_->histories());
+    is_open&& isAtRest() ? startRecompute(wanted_step_) : setBusy(false);
+  });
   connect(session_, &RunSession::opened, this, &CaptureActions::onOpened);
   for (auto signal : {&Selection::dataChanged, &Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, this, &CaptureActions::openFirst);
@@ -225,7 +228,7 @@ void CaptureActions::setBusy(bool busy) {
 }
 
 bool CaptureActions::isAtRest() const {
-  return !recompute_ && !capture_ && !(session_->live() && session_->live()->status().running);
+  return !session_->live() || !session_->live()->status().running;
 }
 
 bool CaptureActions::isSoon() const {
@@ -243,6 +246,9 @@ bool CaptureActions::isSoon() const {
 // Computes the step of the page without a click once the user has chosen no other step for a moment.
 void CaptureActions::computeIfSoon() {
   if (!isSoon()) return;
+  recompute_.reset();  // of another operand
+  capture_.reset();
+  timer_.stop();
   setBusy(true);
   soon_.start();
 }

@@ -41,7 +41,7 @@ class CaptureActions : public Actions {
   void captureAgain();
   void offerStep();
   void showExampleInFormat();
-  bool isAtRest() const;  // no run trains, and no operand is being computed
+  bool isAtRest() const;  // no run trains
   bool isSoon() const;    // no run trains, and a copy of the run gets to the wanted step in little time
   void computeIfSoon();
   void setBusy(bool busy);
