@@ -13,6 +13,7 @@
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_check.h"
 #include "core/config/config_toml.h"
+#include "core/findings/comparison/recorded_seeds.h"
 #include "core/findings/comparison/regression_gate.h"
 #include "core/findings/comparison/same_settings.h"
 #include "core/frame/frame.h"
@@ -68,6 +69,26 @@ bool canForceBalance(const std::vector<RunConfig>& configs) {
   return !configs.front().router.force_balance && std::ranges::all_of(withForcedBalance(configs), is_valid);
 }
 
+// The runs with the model, batches and learning rates of the larger preset; empty: their model is not that of the
+// smaller one.
+std::vector<RunConfig> inLargerPreset(std::vector<RunConfig> configs) {
+  const RunConfig smaller = load_preset(kSmallerPreset).config, larger = load_preset(kLargerPreset).config;
+  for (RunConfig& config : configs) {
+    RunConfig other = config;
+    other.model = smaller.model;
+    if (!difference(config, other).empty()) return {};
+    config.model = larger.model;
+    config.parallel = larger.parallel;
+    config.data.batch = larger.data.batch;
+    config.data.seq = larger.data.seq;
+    const std::int64_t steps = config.optimizer.total_steps;
+    config.optimizer = larger.optimizer;
+    config.optimizer.total_steps = steps;
+    if (!first_problem(config).empty()) return {};
+  }
+  return configs;
+}
+
 // Returns the settings of each log, which its first lines state.
 std::vector<ComparedRun> comparedLogs(const std::vector<HistoryPtr>& histories) {
   std::vector<ComparedRun> compared;
@@ -110,6 +131,8 @@ CompareActions::CompareActions(const Context& context, ComparedRuns* compared, R
   connect(workspaces_->compare()->strip(), &VerdictStrip::stepsRequested, this, &CompareActions::stepsRequested);
   connect(workspaces_->compare()->strip(), &VerdictStrip::forcedBalanceRequested, this,
           [this] { emit startRequested(withForcedBalance(session_->configs())); });
+  connect(workspaces_->compare()->strip(), &VerdictStrip::largerPresetRequested, this,
+          [this] { emit startRequested(inLargerPreset(session_->configs())); });
   connect(workspaces_->compare()->strip(), &VerdictStrip::seedsRequested, this, [this] {
     seeds_left_ = kSeedsAtOnce;
     trainNextSeed();
@@ -296,13 +319,43 @@ void CompareActions::takeSeed() {
   const auto is_equal = [](const RunConfig& a, const RunConfig& b) { return difference(a, b).empty(); };
   auto seeds = judged->seeds();
   if (!session_->isLive() || !std::ranges::equal(session_->configs(), next_seed_, is_equal)) {
-    seeds.clear();
+    seeds = recordedSeeds();
     ended_seed_.clear();
     seeds_left_ = 0;
   } else if (!ended_seed_.empty()) {
     seeds.push_back(std::exchange(ended_seed_, {}));
+    recordSeeds(seeds);
   }
   judged->setSeeds(std::move(seeds), seeds_left_);
+}
+
+std::vector<int> CompareActions::candidatesOfA() const {
+  std::vector<int> places;
+  for (int place = 1; place < std::ssize(session_->histories()); ++place)
+    if (!selection_->isNoiseTwin(place)) places.push_back(place);
+  return places;
+}
+
+// Keeps the gaps of the earlier seeds in the recording of the next one, which then shows the mean when it is opened.
+void CompareActions::recordSeeds(std::span<const std::vector<Conclusion>> seeds) {
+  const std::vector<int> places = candidatesOfA();
+  for (std::size_t i = 0; i < places.size() && workspaces_->compare()->judged()->baseline() == 0; ++i) {
+    std::vector<Conclusion> of_run;
+    for (const std::vector<Conclusion>& seed : seeds)
+      if (i < seed.size()) of_run.push_back(seed[i]);
+    if (!of_run.empty()) session_->live()->pin({session_->runAt(places[i]), 0, "event", seeds_text(of_run)});
+  }
+}
+
+std::vector<std::vector<Conclusion>> CompareActions::recordedSeeds() const {
+  std::vector<std::vector<Conclusion>> seeds;
+  for (const int place : session_->isLive() ? std::vector<int>() : candidatesOfA()) {
+    const std::vector<Conclusion> of_run = recorded_seeds(*session_->histories()[place]);
+    if (seeds.empty()) seeds.resize(of_run.size());
+    if (of_run.size() != seeds.size()) return {};
+    for (std::size_t seed = 0; seed < seeds.size(); ++seed) seeds[seed].push_back(of_run[seed]);
+  }
+  return seeds;
 }
 
 void CompareActions::showDifferences() {
@@ -318,6 +371,7 @@ void CompareActions::showDifferences() {
   workspaces_->compare()->judged()->setLive(session_->isLive());
   if (!session_->isLive()) compared_->setGoesOn(session_->isFollowing());
   workspaces_->compare()->judged()->setCanForce(session_->isLive() && canForceBalance(configs));
+  workspaces_->compare()->judged()->setCanEnlarge(session_->hasConfig() && !inLargerPreset(configs).empty());
   workspaces_->compare()->judged()->setRoom(session_->histories().size() < kMaxRuns);
   chips_->setLive(session_->isLive());
   takeSeed();

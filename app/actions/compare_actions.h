@@ -4,6 +4,7 @@
 
 #include <QElapsedTimer>
 #include <QList>
+#include <span>
 #include <vector>
 
 #include "app/actions/actions.h"
@@ -58,6 +59,9 @@ class CompareActions : public Actions {
   float secondsPerStep(const LiveStatus& status);
   void trainNextSeed();
   void takeSeed();
+  std::vector<int> candidatesOfA() const;
+  void recordSeeds(std::span<const std::vector<Conclusion>> seeds);
+  std::vector<std::vector<Conclusion>> recordedSeeds() const;
 
   ComparedRuns* compared_;
   RunChips* chips_;

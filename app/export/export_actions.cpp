@@ -152,13 +152,14 @@ void ExportActions::exportWeights() {
 
 void ExportActions::exportReport() {
   if (!hasRuns()) return;
-  messages_->saveAs("Save report", suggested(".html"), "Reports (*.html)", [this](const QString& path) {
-    QApplication::setOverrideCursor(Qt::WaitCursor);
-    const QByteArray text = report(reportSource());
-    QApplication::restoreOverrideCursor();
-    write_whole_file(path.toStdString(), text.toStdString());
-    messages_->saySaved(path);
-  });
+  messages_->saveAs("Save report", suggested(session_->histories().size() > 1 ? "-comparison.html" : ".html"),
+                    "Reports (*.html)", [this](const QString& path) {
+                      QApplication::setOverrideCursor(Qt::WaitCursor);
+                      const QByteArray text = report(reportSource());
+                      QApplication::restoreOverrideCursor();
+                      write_whole_file(path.toStdString(), text.toStdString());
+                      messages_->saySaved(path);
+                    });
 }
 
 void ExportActions::exportReplay() {

@@ -27,6 +27,7 @@
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/metric_text.h"
+#include "widgets/router/expert_load_panel.h"
 
 namespace moescope {
 
@@ -47,6 +48,7 @@ figure { margin: 8px 0; page-break-inside: avoid; min-width: 0 } figure pre { ma
 .muted { color: var(--ink2) } .severe, .warning, .note, .good { border-radius: 6px; padding: 8px 12px; margin: 8px 0 }
 .severe { background: var(--bad-soft) } .warning { background: var(--attention-soft) } .note { background: var(--neutral-soft) } .good { background: var(--good-soft) }
 .verdict { font-size: var(--heading) } .verdict :is(td, th):nth-child(-n + 3) { text-align: left }
+.verdict td:not(:nth-child(3)) { white-space: nowrap }
 details { margin: 8px 0 } summary { cursor: pointer; color: var(--accent) } pre { overflow-x: auto; background: var(--sunken); padding: 12px }
 @media print { details { display: none } body { margin: 0; max-width: none } }
 )css";
@@ -222,9 +224,12 @@ void HtmlReport::comparison() {
       const Conclusion& c = judged.conclusion(place);
       QString gap = figureText(c.gap, 4), reason;
       if (!is_missing(c.half_width)) gap = gapText(c);
+      const float share = c.matters > 0 ? 100 * judging().matters * c.gap / c.matters : kNoValue;
+      const QString percent = is_missing(share) ? QString() : signedFixed(share, 2);
       if (const auto reasons = verdict_reasons(c); !reasons.empty()) reason = html(reasons.front());
-      rows += tableRow({name(place), "<b>" + html(verdict_name(c)) + "</b>", reason, gap, figureText(c.matters, 4),
-                        c.steps.empty() ? QString() : QString("%1 to %2").arg(c.steps.first).arg(c.steps.last)});
+      rows +=
+          tableRow({name(place), "<b>" + html(verdict_name(c)) + "</b>", reason, gap, percent, figureText(c.matters, 4),
+                    c.steps.empty() ? QString() : QString("%1 to %2").arg(c.steps.first).arg(c.steps.last)});
       if (!judged.isOverSeeds()) sentences += "<p>" + html(verdict_sentence(c)) + ".</p>";
     }
   if (!rows.isEmpty())
@@ -232,7 +237,7 @@ void HtmlReport::comparison() {
         "<table class=\"verdict\">\n" +
         tableRow(
             {"run", "verdict", "reason", "mean loss gap to " + judged.baselineLetter() + ", nats/token, \u00b195 %",
-             "gap that matters", "compared steps"},
+             "% of the loss", "gap that matters", "compared steps"},
             "th") +
         rows + "</table>\n" + seedNote() + nextStep() +
         (sentences.isEmpty() ? "" : "<details><summary>The verdicts in full</summary>" + sentences + "</details>\n");
@@ -262,7 +267,8 @@ QString HtmlReport::nextStep() const {
   else if (found.how == Settlement::How::forced_balance)
     step = "train all runs again with forced balance: the verdicts are then about arithmetic alone.";
   else if (judged.isOverSeeds() && judged.dependsOnSeed())
-    step = "train the same runs with further seeds. " + judged.openSeedForms().value(0);
+    step = (judged.wantsLargerPreset() ? "compare in a larger model. " : "train the same runs with further seeds. ") +
+           judged.openSeedForms().value(0) + '.';
   else if (judged.dependsOnSeed())
     step = "train the same runs with further seeds: these are the verdicts of one seed, and another may give another.";
   else if (found.how == Settlement::How::more_steps)
@@ -345,16 +351,23 @@ void HtmlReport::figuresTable() {
             << placed(&LayerWindow::entropy, 1, 100) << QString::number(window.silent());
     }
     const auto if_routed = [is_forced](float share) { return is_forced ? QString() : figureText(share, 2, 100); };
-    cells << figureText(figures.tokens_per_s, 0) << figureText(sqnr[i].worst_db, 1) << figureText(sqnr[i].mean_db, 1)
-          << if_routed(figures.flip_rate) << if_routed(figures.rounding_flip_rate)
-          << figureText(figures.gradient_cosine, 5) << figureText(costs.gradient_error, 1, 100)
-          << figureText(costs.flushed, 1, 100);
+    cells << (std::isfinite(figures.tokens_per_s) ? groupedText(std::llround(figures.tokens_per_s)) : QString())
+          << figureText(sqnr[i].worst_db, 1) << figureText(sqnr[i].mean_db, 1) << if_routed(figures.flip_rate)
+          << if_routed(figures.rounding_flip_rate) << figureText(figures.gradient_cosine, 5)
+          << figureText(costs.gradient_error, 1, 100) << figureText(costs.flushed, 1, 100);
     for (std::size_t column = 0; column < columns.size(); ++column) columns[column].cells << cells[to_int(column)];
   }
   const auto is_empty = [](const Column& column) { return column.cells.join(QString()).isEmpty(); };
   for (const Column& column : columns)
     if (is_empty(column)) absent_ << column.name.section(QLatin1Char(','), 0, 0);
   std::erase_if(columns, is_empty);
+  QString steps = "these steps";
+  if (const QStringList cells = columns.front().cells; cells.count(cells.front()) == cells.size()) {
+    steps = cells.front();
+    columns.erase(columns.begin());
+  }
+  const bool has_loads =
+      std::ranges::any_of(columns, [](const Column& column) { return column.name.contains("load"); });
   const bool has_sqnr = std::ranges::find(columns, "lowest SQNR, dB", &Column::name) != columns.end();
   QStringList header{"run"};
   for (const Column& column : columns) header << column.name;
@@ -364,10 +377,12 @@ void HtmlReport::figuresTable() {
     for (const Column& column : columns) row << (column.cells[to_int(i)].isEmpty() ? "-" : column.cells[to_int(i)]);
     out_ += tableRow(row);
   }
-  out_ +=
-      "</table>\n<p class=\"muted\">The loss is that of the last of these steps; loads are of all of them, in the "
-      "layer where the figure is worst. MaxVio: load of the fullest expert over its fair share, minus 1. " +
-      (has_sqnr ? html(kSqnrNote) : QString()) + " A dash: the run has no such figure." + units() + "</p>\n";
+  out_ += "</table>\n<p class=\"muted\">The loss is that of the last of " + steps + "; " +
+          (has_loads
+               ? "loads are of all of them, in the layer where the figure is worst. MaxVio: load of the fullest expert "
+                 "over its fair share, minus 1. "
+               : "speeds are of all of them. ") +
+          (has_sqnr ? html(kSqnrNote) : QString()) + " A dash: the run has no such figure." + units() + "</p>\n";
 }
 
 // Writes the settings that differ between the runs; for logs, the settings of their first lines.
@@ -464,33 +479,31 @@ void HtmlReport::write(const QStringList& figures) {
   out_ += "</div>\n";
 }
 
-// A panel that draws the same for each run stands among those of all runs, once.
 void HtmlReport::pictures() {
   out_ += "<h2>Pictures</h2>\n";
   Selection* selection = source_.selection;
   QStringList figures_of_all_runs;
   for (Panel* panel : source_.panels_of_all_runs) figures_of_all_runs << figure(panel);
-  const int run = selection->run();
-  std::vector<QStringList> figures_by_run(histories_.size());
-  for (std::size_t i = 0; i < histories_.size(); ++i) {
-    selection->setRun(to_int(i));
-    for (Panel* panel : source_.panels_of_one_run) figures_by_run[i] << figure(panel);
-  }
-  selection->setRun(run);
-  for (qsizetype panel = 0; panel < figures_by_run.front().size();) {
-    const QString first = figures_by_run.front()[panel];
-    const bool is_equal =
-        std::ranges::all_of(figures_by_run, [&](const QStringList& figures) { return figures[panel] == first; });
-    if (is_equal) figures_of_all_runs << first;
-    for (QStringList& figures : figures_by_run)
-      if (is_equal) figures.removeAt(panel);
-    if (!is_equal) ++panel;
+  QList<Panel*> panels_of_one_run;
+  for (Panel* panel : source_.panels_of_one_run) {
+    const QString drawn = figure(panel);
+    // Of several runs, the map of loads shows two.
+    const bool has_all = histories_.size() == 2 || !qobject_cast<ExpertLoadPanel*>(panel);
+    if (has_all && panel->property("shows_all_runs").toBool())
+      figures_of_all_runs << drawn;
+    else
+      panels_of_one_run << panel;
   }
   write(figures_of_all_runs);
-  for (std::size_t i = 0; i < histories_.size() && !figures_by_run.front().isEmpty(); ++i) {
+  const int run = selection->run();
+  for (std::size_t i = 0; i < histories_.size() && !panels_of_one_run.isEmpty(); ++i) {
+    selection->setRun(to_int(i));
     if (compares()) out_ += "<h3>Run " + name(i) + "</h3>\n";
-    write(figures_by_run[i]);
+    QStringList figures;
+    for (Panel* panel : panels_of_one_run) figures << figure(panel);
+    write(figures);
   }
+  selection->setRun(run);
 }
 
 void HtmlReport::cluster() {

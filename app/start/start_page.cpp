@@ -134,7 +134,7 @@ void StartPage::showCost() {
   comparison_->setText(
       QString(
           "Do MXFP8, NVFP4 and MXFP4 cost loss against BF16? Preset nano in each format, and in BF16 twice to measure "
-          "chance. Most verdicts are due by step %1 (%2).")
+          "chance. Verdicts on FP4 are due by step %1 (%2); MXFP8 may need several seeds or a larger model.")
           .arg(kVerdictStep)
           .arg(costs_->timeText("precisions", kVerdictStep)));
 }

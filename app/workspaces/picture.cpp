@@ -180,7 +180,8 @@ void drawLine(QPainter& painter, QRect place, const QFont& font, const QColor& c
 }
 
 // Draws "Runs [color] A small, [color] B twin; 400 steps", with squares in the runs' colors if there are several runs.
-void drawRuns(QPainter& painter, QRect place, const QFont& font, const Selection& selection) {
+// `panel`: nullptr for a workspace.
+void drawRuns(QPainter& painter, QRect place, const QFont& font, const Selection& selection, const Panel* panel) {
   const auto& histories = selection.histories();
   if (histories.size() < 2) return drawLine(painter, place, font, paper().text().color(), runsLine(selection));
   const QFontMetrics metrics(font);
@@ -194,7 +195,7 @@ void drawRuns(QPainter& painter, QRect place, const QFont& font, const Selection
     drawLine(painter, place, font, paper().text().color(), name);
     place.setLeft(place.left() + metrics.horizontalAdvance(name) + 14);
   }
-  if (place.width() > 2 * side)
+  if (place.width() > 2 * side && !(panel && panel->property("shows_all_runs").toBool()))
     drawLine(painter, place, font, mutedText(paper()),
              "where one run is shown: " + runLetter(selection, selection.run()));
 }
@@ -302,7 +303,7 @@ PrintedPicture panelPicture(Panel* panel, const Selection& selection, PictureKin
         y += title_height;
         drawWrapped(painter, {kMargin, y, width, answer_height}, type.answer, paper().text().color(), answer);
         y += answer_height;
-        drawRuns(painter, {kMargin, y, width, line}, type.line, selection);
+        drawRuns(painter, {kMargin, y, width, line}, type.line, selection, panel);
         y += line;
         drawWrapped(painter, {kMargin, y, width, caption_height}, type.line, mutedText(paper()), caption);
         painter.setFont(font);
@@ -323,7 +324,7 @@ PrintedPicture workspacePicture(Workspace* workspace, const Selection& selection
   return drawn(all, kind, workspace->name(), runs, {}, [&](QPainter& painter) {
     const int width = workspace->width();
     drawLine(painter, {kMargin, kMargin, width, title_height}, type.title, paper().text().color(), workspace->name());
-    drawRuns(painter, {kMargin, kMargin + title_height, width, line}, type.line, selection);
+    drawRuns(painter, {kMargin, kMargin + title_height, width, line}, type.line, selection, nullptr);
     QWidget* over_panels = workspace->menuWidget();  // the line of verdicts, the banner
     const OnPaper light(over_panels);
     over_panels->render(&painter, over_panels->pos() + QPoint(kMargin, head), QRegion(), QWidget::DrawChildren);

@@ -9,6 +9,7 @@
 
 #include "core/files/text/words.h"
 #include "core/frame/frame.h"
+#include "core/recording/earlier_seeds.h"
 
 namespace moescope {
 namespace {
@@ -102,7 +103,8 @@ Interventions::Interventions(const History& history)
     if (marker.run != run_) continue;
     if (marker.kind != kChangeKind) {
       const bool is_data = is_data_marker(marker.kind);
-      if (!is_data && !marker.text.starts_with("checkpoint")) notes_.push_back(marker);
+      const bool is_of_program = marker.text.starts_with("checkpoint") || marker.text.starts_with(kEarlierSeeds);
+      if (!is_data && !is_of_program) notes_.push_back(marker);
     } else if (const ConfigField* field = find_field(marker.key)) {
       changes_.push_back({*field, marker});
     }

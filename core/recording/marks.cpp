@@ -8,6 +8,7 @@
 #include "core/files/sqlite.h"
 #include "core/files/text/words.h"
 #include "core/numerics/recipes.h"
+#include "core/recording/earlier_seeds.h"
 #include "core/recording/recording_file.h"
 
 namespace moescope {
@@ -74,8 +75,9 @@ constexpr const char* kCheckpointKept = "checkpoint kept";
 
 std::vector<Mark> marks_of(const History& history) {
   std::vector<Marker> markers = history.markers();
-  std::erase_if(markers,
-                [](const Marker& marker) { return is_data_marker(marker.kind) || marker.text == kCheckpointKept; });
+  std::erase_if(markers, [](const Marker& marker) {
+    return is_data_marker(marker.kind) || marker.text == kCheckpointKept || marker.text.starts_with(kEarlierSeeds);
+  });
   std::ranges::stable_sort(markers, {}, &Marker::step);
   const auto at_start = history.settings_at_start();
   std::map<Setting, std::string> current;  // values of settings that earlier markers changed

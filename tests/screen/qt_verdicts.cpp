@@ -32,6 +32,7 @@ class VerdictsTest : public QObject {
     const PairedRun twins[] = {{h[2]}};
     const Conclusion by_losses = conclude(h[0], {h[1]}, twins, {.matters = 0.5});
     [&] { QCOMPARE(QString::fromStdString(verdict_name(by_losses)), word); }();
+    [&] { QTRY_VERIFY(!w.answer<LossGapPanel>().isEmpty()); }();
     const VerdictRow row = w.row(1);
     return QStringList{w.strip()->text(), row.verdict, row.figures[VerdictRow::kGap].text,
                        row.figures[VerdictRow::kGap].below, w.answer<LossGapPanel>()} +
@@ -188,7 +189,11 @@ class VerdictsTest : public QObject {
     config.precision.experts = Recipe::mxfp8_rceil;
     config.router.force_balance = true;
     config.optimizer.total_steps = 70;
-    CompareWindow w(config);
+    CompareWindow w;
+    w.window.runControl()->setRecorded(true);
+    QSignalSpy opened(w.window.session(), &RunSession::opened);
+    w.window.runControl()->start(config, RunControl::Start::paused);
+    QVERIFY(opened.wait(kWaitMs));
     w.addFormat("mxfp4");
     w.addTwin(perturbed_twin(w.window.session()->config()));
     w.trainTo(70);
@@ -219,9 +224,19 @@ class VerdictsTest : public QObject {
       QVERIFY2(report(w.window.exports()->reportSource()).contains(text.toHtmlEscaped().toUtf8()), when);
     };
     agrees("at the end");
+    QCOMPARE(report(w.window.exports()->reportSource()).count("How to read \"Quantization error\""), 1);
     w.trainTo(80);
     QTRY_VERIFY(judged->isOverSeeds());
     agrees("after further steps");
+    const QString recording = w.window.session()->path();
+    w.window.session()->live()->flush();
+    CompareWindow reopened;
+    QSignalSpy is_open(reopened.window.session(), &RunSession::opened);
+    reopened.window.files()->open({recording});
+    QVERIFY(is_open.wait(kWaitMs));
+    QVERIFY(reopened.window.workspaces()->bringUp("compare"));
+    QTRY_VERIFY(reopened.window.workspaces()->compare()->judged()->isOverSeeds());
+    QVERIFY(std::abs(reopened.row(1).gap - mean) < 1e-6f);
     // Other runs have no earlier seeds.
     w.addFormat("mxfp8_floor");
     QTRY_VERIFY(judged->seeds().empty());

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/findings/comparison/recorded_seeds.h"
 #include "core/numerics/index.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/panel/metric_text.h"
@@ -174,25 +175,27 @@ bool JudgedRuns::dependsOnSeed() const {
   return std::ranges::any_of(candidates(), [this](int place) { return depends_on_seed(conclusion(place)); });
 }
 
-// The interval narrows with the root of the number of seeds. The gap of a format is a smaller share of what matters in
-// a larger model (docs/comparing-runs.md).
-QStringList JudgedRuns::openSeedForms() const {
-  constexpr double kManySeeds = 99;
-  QStringList letters;
-  double seeds = 0;
+// The gap of a format is a smaller share of what matters in a larger model (docs/comparing-runs.md).
+JudgedRuns::OpenSeeds JudgedRuns::openSeeds() const {
+  OpenSeeds open;
   for (std::size_t i = 0; i < over_seeds_.size(); ++i) {
     const Conclusion& c = over_seeds_[i];
     if (c.verdict != Verdict::unclear) continue;
-    letters << runLetter(*selection_, candidates()[i]);
-    const double ratio = c.half_width / std::fabs(std::fabs(c.gap) - c.matters);
-    seeds = std::max(seeds, std::ceil(ratio * ratio * static_cast<double>(seeds_.size() + 1)));
+    open.letters << runLetter(*selection_, candidates()[i]);
+    open.seeds = std::max(open.seeds, seeds_to_settle(c, to_int(seeds_.size()) + 1));
   }
+  return open;
+}
+
+QStringList JudgedRuns::openSeedForms() const {
+  const auto [letters, seeds] = openSeeds();
   if (letters.isEmpty()) return {};
-  const QString runs = listed(letters);
-  const QString count = seeds > kManySeeds ? QString("more than %1").arg(kManySeeds) : QString("about %1").arg(seeds);
-  return {QString("%1 may take %2 seeds, fewer in a larger model (small instead of nano)").arg(runs, count),
-          QString("%1 may take %2 seeds, or a larger model").arg(runs, count),
-          QString("%1 may take %2").arg(runs, count)};
+  const QString words = QString("%1 may take %2 seeds")
+                            .arg(listed(letters), seeds > kManySeeds ? QString("more than %1").arg(kManySeeds)
+                                                                     : QString("about %1").arg(seeds));
+  if (!wantsLargerPreset()) return {words};
+  return {QString("%1 in %2, fewer in %3, a larger model").arg(words, kSmallerPreset, kLargerPreset),
+          QString("%1 in %2").arg(words, kSmallerPreset), words};
 }
 
 }  // namespace moescope

@@ -240,13 +240,14 @@ void RegressionPanel::show(GateReport report) {
   chooseRows();
   map_->markDirty();
   fitMap();
-  figures_->horizontalHeaderItem(3)->setText(runLetter(*selection_, judgedRun()));
-  figures_->horizontalHeaderItem(4)->setText(othersText("other\nruns"));
+  const QString when = valuesText();
+  figures_->horizontalHeaderItem(3)->setText(runLetter(*selection_, judgedRun()) + when);
+  figures_->horizontalHeaderItem(4)->setText(othersText(when.isEmpty() ? "other\nruns" : "others") + when);
   figures_->setRowCount(static_cast<int>(report_.exits.size()));
   for (int row = 0; row < figures_->rowCount(); ++row) {
     const GateExit& exit = report_.exits[order_[row]];
     const QString tip = printedText(exit_text(report_, exit)), step = formatCount(exit.last_step());
-    figures_->setName(row, figureName(exit), tip, row == 0);
+    figures_->setName(row, figureName(exit), tip, exit.series == strongestExit().series);
     const QString result = resultText(report_.series[exit.series].figure, exit);
     figures_->setFigure(row, 1, {result, result.left(1)}, tip, result == "worse");
     figures_->setFigure(row, 2, {formatCount(exit.apart_since)}, tip);
@@ -274,6 +275,25 @@ void RegressionPanel::show(GateReport report) {
   update();
 }
 
+// Rest of the headings of the values: the step of them, if it is the same in all rows.
+QString RegressionPanel::valuesText() const {
+  const auto is_same = [this](const GateExit& exit) { return exit.last_step() == report_.exits[0].last_step(); };
+  if (!std::ranges::all_of(report_.exits, is_same)) return QStringLiteral(", last\noutside");
+  return report_.exits.empty() ? QString() : QString("\nstep %1").arg(formatCount(report_.exits[0].last_step()));
+}
+
+// The figure of the first row's result that is farthest from the noise band.
+const GateExit& RegressionPanel::strongestExit() const {
+  const auto result = [this](const GateExit& exit) { return resultText(report_.series[exit.series].figure, exit); };
+  const QString first = result(report_.exits[order_.front()]);
+  const auto rank = [&](std::size_t i) {
+    const GateExit& exit = report_.exits[i];
+    const float z = exit.not_finite_step || std::isnan(exit.z) ? INFINITY : std::fabs(exit.z);
+    return std::pair(result(exit) == first, z);
+  };
+  return report_.exits[*std::ranges::max_element(order_, {}, rank)];
+}
+
 QString RegressionPanel::word() const {
   const QString verdict = QString::fromLatin1(gate_verdict_name(report_.verdict));
   return verdict.left(1).toUpper() + verdict.mid(1);
@@ -292,9 +312,14 @@ QStringList RegressionPanel::placeForms() const {
     return {head + ", the first" + step + ": " + figureName(exit) + neither, head + ", the first" + step + neither,
             head};
   }
-  const QString place = step + QStringLiteral(": ") + figureName(exit);
-  if (report_.verdict == GateVerdict::better || better == 0) return {place};
-  return {place + QString("; %1 better").arg(figures), place};
+  const GateExit& strongest = strongestExit();
+  const QString strongest_text =
+                    figureName(strongest) + (std::isfinite(strongest.z) ? ", z " + zText(strongest.z) : QString()),
+                place = step + (strongest.series == exit.series ? QStringLiteral(": ") : QStringLiteral(", most: ")) +
+                        strongest_text;
+  const QStringList brief{": " + strongest_text, step};
+  if (report_.verdict == GateVerdict::better || better == 0) return QStringList{place} + brief;
+  return QStringList{place + QString("; %1 better").arg(figures), place} + brief;
 }
 
 QString RegressionPanel::figureName(const GateExit& exit) const {

@@ -27,11 +27,12 @@ VerdictStrip::VerdictStrip(Selection* selection, JudgedRuns* judged, QWidget* pa
   settle_->setAlignment(Qt::AlignRight | Qt::AlignVCenter);
   settle_->setFont(typeFont(Type::secondary));
   button_ = new QPushButton(this);
+  button_->setFocusPolicy(Qt::TabFocus);  // hiding the clicked button moves no focus
   button_->hide();
   connect(button_, &QPushButton::clicked, this, [this] {
     if (!is_newest_) return selection_->setFollowing(true);
     if (step_ > 0) return emit stepsRequested(step_);
-    if (asks_for_seeds_) return emit seedsRequested();
+    if (asks_for_seeds_) return judged_->wantsLargerPreset() ? emit largerPresetRequested() : emit seedsRequested();
     if (!judged_->live() || selection_->histories().size() == 1) return emit runWanted();
     force_ ? emit forcedBalanceRequested() : emit twinRequested();
   });
@@ -315,6 +316,13 @@ void VerdictStrip::fillSettlement() {
   } else if (is_alone) {
     words = "Compare with...";
     tip = "Trains a twin of run A with another value of a setting beside it (C)";
+  } else if (asks_for_seeds_ && judged_->wantsLargerPreset()) {
+    words = QString("Compare in %1").arg(kLargerPreset);
+    tip =
+        QString(
+            "Trains these runs from step 0 in the model of %1, some times slower. A format's gap is a smaller share of "
+            "what matters there. This recording is kept")
+            .arg(kLargerPreset);
   } else if (asks_for_seeds_) {
     words = QString("Train %1 more seeds").arg(kSeedsAtOnce);
     tip =

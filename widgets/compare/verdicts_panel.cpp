@@ -54,6 +54,13 @@ QString shareOrDash(float share) {
   return std::isfinite(share) ? formatPercent(share) : dash();
 }
 
+// Three digits and one unit in all rows: 96.5k beside 101k.
+QString speedText(float speed) {
+  constexpr float kThousands = 1e4f;
+  if (!std::isfinite(speed)) return dash();
+  return speed < kThousands ? formatCount(speed) : QString::number(speed / 1000, 'g', 3) + QLatin1Char('k');
+}
+
 }  // namespace
 
 QString shareText(double share) {
@@ -222,9 +229,8 @@ void VerdictsPanel::addCosts(VerdictRow& row, int place) const {
   const bool is_forced = history.settings_at_start()->holds(&RouterConfig::force_balance);
   if (!is_forced) row.figures[VerdictRow::kFlips].text = shareOrDash(costs.flips);
   row.figures[VerdictRow::kGradient].text = shareOrDash(costs.gradient_error);
-  const float speed = run_figures(history, window_).tokens_per_s;
   row.figures[VerdictRow::kSpeed] = {
-      .text = std::isfinite(speed) ? formatCount(std::round(speed)) : dash(),
+      .text = speedText(run_figures(history, window_).tokens_per_s),
       .below = {},
       .tip = "emulated formats, no speed of a GPU; " + QString::fromStdString(multiplied_by(history.info().kernels))};
 }

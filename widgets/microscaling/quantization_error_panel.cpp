@@ -38,7 +38,7 @@ QString wholeDb(double db) {
 // The name and its letter.
 QStringList directionForms(Direction direction) {
   const QString name = QLatin1String(direction_name(direction));
-  return {name, name.left(1)};
+  return {name, direction == Direction::forward ? "fwd" : name, name.left(1)};
 }
 
 // Returns the formats of a class of GEMMs, whose operands may have different formats.
@@ -190,15 +190,16 @@ Panel::Answer QuantizationErrorPanel::answerOnRuns() const {
     worst_run = letter;
   }
   if (lowest.isEmpty()) return {};
-  const QString all = QString("Lowest SQNR, %1: %2 dB")
-                          .arg(gemmClassLabel(selection_->tensor().gemm_class()), lowest.join(QStringLiteral(", ")));
+  const QString operands = gemmClassLabel(selection_->tensor().gemm_class());
+  const QString all = QString("Lowest SQNR, %1: %2 dB").arg(operands, lowest.join(QStringLiteral(", "))),
+                brief = QString("SQNR, %1: %2 dB").arg(operands, rounded.join(QStringLiteral(", "))),
+                briefest = QString("Lowest SQNR: %1 dB").arg(rounded.join(QStringLiteral(", ")));
   QStringList forms{all};
   if (const QuantFrame* flushed = worst.most_underflow) {
     const QString more = all + QString("; %1: %2 to zero").arg(worst_run, formatPercent(flushed->underflow));
     forms = {more + QString(" in %1").arg(nameOf(*flushed, true)), more, all};
   }
-  return {.question = "What do the formats cost?",
-          .answers = forms << QString("Lowest SQNR: %1 dB").arg(rounded.join(QStringLiteral(", ")))};
+  return {.question = "What do the formats cost?", .answers = forms << brief << briefest};
 }
 
 Panel::Answer QuantizationErrorPanel::answer() const {
@@ -252,6 +253,7 @@ void QuantizationErrorPanel::refill() {
 
   findRuns();
   rows_choice_->setVisible(runs_.size() > 1);
+  setProperty("shows_all_runs", isByRun());
   indexCells();
   const int columns = to_int(tensors_.size()), rows = to_int(cells_.size()) / columns;
   std::vector<std::uint8_t> codes;

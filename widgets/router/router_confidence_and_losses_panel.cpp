@@ -157,8 +157,10 @@ Panel::Answer RouterConfidenceAndLossesPanel::answer() const {
   if (answers.isEmpty() && !share.isEmpty()) {
     if (const QString all = textOfRuns(*selection_, share_of); !all.isEmpty())
       answers << "Entropy of the scores, of its maximum, " + all << QString("Entropy %1 of its maximum").arg(all);
-    answers << QString("Entropy of the scores: %1 of its maximum").arg(share)
-            << QString("Entropy: %1 of its maximum").arg(share);
+    const bool is_alone = selection_->histories().size() == 1;
+    const QString run = is_alone ? QString() : runLetter(*selection_, selection_->run()) + ": ";
+    for (const char* form : {"Entropy of the scores %1 of its maximum", "Entropy %1 of its maximum"})
+      answers << run + QString(form).arg(share);
   }
   return answerTo("How sure is the router?", answers);
 }

@@ -1,14 +1,20 @@
 #include "core/findings/comparison/verdict.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
+#include "core/files/text/words.h"
+#include "core/findings/comparison/recorded_seeds.h"
 #include "core/findings/comparison/same_settings.h"
 #include "core/frame/frame.h"
 #include "core/numerics/statistics/student_t.h"
+#include "core/recording/earlier_seeds.h"
 
 namespace moescope {
 namespace {
@@ -347,6 +353,39 @@ Conclusion over_seeds(std::span<const Conclusion> of_seeds) {
   c.held_back = Verdict::unclear;
   judge_independent(gaps, c);
   return c;
+}
+
+// The interval narrows with the root of the number of seeds, and with the quantile of Student's t.
+double seeds_to_settle(const Conclusion& over_seeds, int known) {
+  constexpr int kIterations = 4;
+  const double room = std::fabs(std::fabs(over_seeds.gap) - over_seeds.matters),
+               deviation = over_seeds.half_width / largest_student_95(known - 1, over_seeds.candidates);  // of the mean
+  double seeds = known;
+  for (int i = 0; i < kIterations; ++i) {
+    const double half_width = largest_student_95(seeds - 1, over_seeds.candidates) * deviation;
+    seeds = std::clamp(std::ceil(known * half_width * half_width / (room * room)), known + 1.0, kManySeeds + 1);
+  }
+  return seeds;
+}
+
+std::string seeds_text(std::span<const Conclusion> of_seeds) {
+  std::string text = fmt::format("{}{}:", kEarlierSeeds, loss_words(of_seeds.front().loss));
+  for (const Conclusion& of_seed : of_seeds) text += fmt::format(" {}", of_seed.gap);
+  return text;
+}
+
+std::vector<Conclusion> recorded_seeds(const History& run) {
+  std::vector<Conclusion> of_seeds;
+  for (const Marker& marker : run.markers()) {
+    if (!marker.text.starts_with(kEarlierSeeds)) continue;
+    std::string_view gaps = std::string_view(marker.text).substr(std::string_view(kEarlierSeeds).size());
+    Conclusion c;
+    c.loss = take_until(gaps, ':') == loss_words(Metric::val_loss) ? Metric::val_loss : Metric::ce_loss;
+    of_seeds.clear();
+    for (gaps = trimmed(gaps); !gaps.empty(); of_seeds.push_back(c))
+      if (!read_number(take_until(gaps, ' '), c.gap) || !std::isfinite(c.gap)) return {};
+  }
+  return of_seeds;
 }
 
 bool is_before_its_end(const History& run) {
