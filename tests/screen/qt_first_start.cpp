@@ -329,10 +329,10 @@ class FirstStartTest : public QObject {
     QCOMPARE(nextLesson(progress).button, QString("Continue with lesson 2"));
     progress.open_lesson = "mx-block";  // at its end
     QCOMPARE(nextLesson(progress).button, QString("Continue with lesson 9"));
-    QCOMPARE(progressText(progress), QString("2 of 12 done, 86 of 99 minutes left; 1 of 10 faults seen"));
+    QCOMPARE(progressText(progress), QString("2 of 12 done, 88 of 101 minutes left; 1 of 10 faults seen"));
     for (const std::string& name : lesson_names()) progress.finished << QString::fromStdString(name);
     QCOMPARE(nextLesson(progress).button, QString("Start lesson 1"));
-    QCOMPARE(nextLesson({}).about, QString("lesson 1, Why experts?, 6 minutes"));
+    QCOMPARE(nextLesson({}).about, QString("lesson 1, Why experts?, 7 minutes"));
     const NextLesson begun = nextLesson({{}, "stale-bias", {{"why-experts", 1}}});  // the open exhibit is no lesson
     QCOMPARE(begun.button, QString("Continue with lesson 1, step 2"));
     QCOMPARE(begun.about, QString("lesson 1, Why experts?, step 2 of 4"));
