@@ -21,7 +21,7 @@
 namespace moescope {
 namespace {
 
-constexpr std::size_t kChunk = std::size_t{64} << 10;
+constexpr std::size_t kChunk = std::size_t{64} << 10, kLookedAt = 256;
 constexpr std::string_view kLfsPointer = "version https://git-lfs", kGzip = "\x1f\x8b";
 constexpr std::uint64_t kLongestPointer = 1024;  // bytes, by the specification of Git LFS
 
@@ -64,7 +64,14 @@ InputFile::InputFile(const std::string& path) : path_(path), compressed_(nullptr
     size_ = status.st_size;
     if (size_ <= kLongestPointer && begins_with(descriptor_, kLfsPointer))
       refuse(path, "is a Git LFS pointer in place of the file; run 'git lfs pull' in its folder");
+    std::string beginning(kLookedAt, '\0');
+    beginning.resize(std::max<ssize_t>(0, ::pread(descriptor_, beginning.data(), beginning.size(), 0)));
+    if (is_big_endian_ = is_big_endian_utf16(beginning); is_big_endian_) {
+      encoding_ = encoding_problem(beginning);
+      size_ /= 2;
+    }
     if (begins_with(descriptor_, kGzip)) {
+      encoding_ = encoding_problem(kGzip);
       compressed_.reset(::gzdopen(descriptor_, "rb"));
       if (!compressed_) throw std::bad_alloc();
       // gzip writes the size of the text, modulo 2^32, at the end of its file.
@@ -83,11 +90,25 @@ InputFile::~InputFile() {
 }
 
 int InputFile::descriptor() const {
-  if (compressed_) refuse(path_, encoding_problem(kGzip));
+  if (is_decoded()) refuse(path_, encoding_);
   return descriptor_;
 }
 
 std::size_t InputFile::read(char* to, std::size_t bytes) {
+  if (!is_big_endian_) return read_bytes(to, bytes);
+  for (std::size_t read_now = 1; read_now > 0 && text_.size() < bytes;) {
+    const std::size_t before = utf16_.size();
+    utf16_.resize(before + kChunk);
+    read_now = read_bytes(utf16_.data() + before, kChunk);
+    utf16_.resize(before + read_now);
+    take_utf16(utf16_, *is_big_endian_, text_);
+  }
+  const std::size_t done = text_.copy(to, bytes);
+  text_.erase(0, done);
+  return done;
+}
+
+std::size_t InputFile::read_bytes(char* to, std::size_t bytes) {
   std::size_t done = 0;
   while (done < bytes) {
     const auto missing = static_cast<unsigned>(std::min<std::size_t>(bytes - done, std::numeric_limits<int>::max()));

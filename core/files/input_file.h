@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 struct gzFile_s;
@@ -19,7 +20,7 @@ void require_regular_file(const std::string& path);
 std::string suffix_of(const std::string& path);
 
 // Every member throws std::runtime_error "PATH: why" if it fails. A Git LFS pointer, the text that stands for a file
-// which was not downloaded, cannot be opened. Of a file that gzip compressed, its text is read.
+// which was not downloaded, cannot be opened. Of a file that gzip compressed, its text is read, and UTF-16 as UTF-8.
 class InputFile {
  public:
   explicit InputFile(const std::string& path);
@@ -32,17 +33,21 @@ class InputFile {
   // `max_bytes`
   // + 1 bytes, which tells the caller that it was too long; the rest of the line is skipped.
   bool read_line(std::string& line, std::size_t max_bytes);
-  bool line_had_end() const { return line_had_end_; }  // false if the file ended before a line end
-  std::uint64_t size() const { return size_; }         // bytes when the file was opened
-  bool is_compressed() const { return compressed_ != nullptr; }
-  int descriptor() const;  // for other ways of reading; refuses a compressed file
+  bool line_had_end() const { return line_had_end_; }     // false if the file ended before a line end
+  std::uint64_t size() const { return size_; }            // bytes when the file was opened
+  bool is_decoded() const { return !encoding_.empty(); }  // its bytes are not those that are read
+  int descriptor() const;                                 // for other ways of reading; refuses a file that is decoded
 
  private:
-  std::string path_;
+  std::size_t read_bytes(char* to, std::size_t bytes);
+
+  std::string path_, encoding_;
   int descriptor_ = -1;
   std::unique_ptr<gzFile_s, int (*)(gzFile_s*)> compressed_;  // owns the descriptor
   std::uint64_t size_ = 0;
-  std::string ahead_;  // bytes read from the file that read_line has not returned yet
+  std::optional<bool> is_big_endian_;  // of UTF-16
+  std::string utf16_, text_;           // bytes of half a character; its text that read() has not returned yet
+  std::string ahead_;                  // bytes read from the file that read_line has not returned yet
   std::size_t position_ = 0;
   bool line_had_end_ = false;
 };

@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <array>
 #include <tuple>
 
 #include "core/files/assets.h"
@@ -69,11 +68,8 @@ bool is_share(const TagRule& rule) {
 
 // True if a word of the name speaks of experts, so that its values may be loads.
 bool speaks_of_experts(const std::string& pattern) {
-  constexpr std::array<std::string_view, 10> kWords = {"expert", "load", "util", "frac",  "share",
-                                                       "count",  "moe",  "rout", "token", "gate"};
-  const std::string spelled = spelled_alike(pattern);
-  return pattern.find(kExpertPlace) != std::string::npos ||
-         std::ranges::any_of(kWords, [&](std::string_view word) { return spelled.find(word) != std::string::npos; });
+  return has_any(spelled_alike(pattern),
+                 {"expert", "load", "util", "frac", "share", "count", "moe", "rout", "token", "gate"});
 }
 
 // Returns the pattern of a rule for the names: its last number is the expert, and the number before it the layer.
@@ -137,9 +133,8 @@ void propose_figures(std::vector<AccountRow>& rows, bool are_steps_numbered) {
 
 // Of several names whose values look like loads, that with most values is proposed; none if loads are known.
 void propose_one_load(std::vector<AccountRow>& rows) {
-  constexpr std::array<std::string_view, 3> kLoads = {"tokens_per_expert", "utilization", "load_share"};
-  const bool has_loads = std::ranges::any_of(rows, [&](const AccountRow& row) {
-    return row.is_shown && std::ranges::find(kLoads, row.means) != kLoads.end();
+  const bool has_loads = std::ranges::any_of(rows, [](const AccountRow& row) {
+    return row.is_shown && is_one_of(row.means, {"tokens_per_expert", "utilization", "load_share"});
   });
   AccountRow* best = nullptr;
   for (AccountRow& row : rows) {
@@ -295,7 +290,11 @@ void AccountBook::judge_shape(const NameCounts& counts, AccountRow& row) {
     return lowest >= sum * (1 - kSumTolerance) && highest <= sum * (1 + kSumTolerance);
   };
   const std::string values = fmt::format("{} values of a layer ", first.values);
-  if (is_whole && lowest == highest && lowest >= experts) {
+  if (spelled_alike(counts.pattern_).find("rank") != std::string::npos) return;  // its rows are no layers
+  if (lowest == highest && lowest == 100) {
+    row.means = "load_share";
+    row.reason = values + "add up to 100, as percent do";
+  } else if (is_whole && lowest == highest && lowest >= experts) {
     row.means = "tokens_per_expert";
     row.reason = values + "are whole numbers and add up to " + decimal(lowest, 6);
   } else if (are_near(experts)) {

@@ -84,7 +84,7 @@ bool begins_with_json_line(const std::string& path, const std::string& bytes) {
 bool holds_text_log(const std::string& path, const TagMap& tags) {
   if (holds_printed_steps(beginning_of(path, kTextLookedAt), tags)) return true;
   InputFile file(path);
-  if (file.size() <= kTextLookedAt || file.is_compressed()) return false;
+  if (file.size() <= kTextLookedAt || file.is_decoded()) return false;
   std::string bytes(kTextLookedAt, '\0');
   const off_t from = file.size() - std::min<std::uint64_t>(file.size(), kTextLookedAt);
   const ssize_t read_bytes = ::pread(file.descriptor(), bytes.data(), bytes.size(), from);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/logs/file_kind.h"
+#include "core/logs/lines/import_jsonl.h"
 #include "core/logs/table/table_form.h"
 
 namespace moescope {
@@ -19,12 +20,14 @@ namespace fs = std::filesystem;
 // Files that do not exist yet or hold no runs yet are read by their new lines, except for names of tables.
 std::unique_ptr<Followed> followed_at(const std::string& path, const ImportOptions& options) {
   FileKind kind = is_named_csv(path) ? FileKind::load_table : FileKind::training_log;
+  bool are_in_turn = false;
   try {
     if (fs::is_directory(path) || fs::file_size(path) > 0) kind = file_kind(path, options);
+    are_in_turn = kind == FileKind::training_log && fs::exists(path) && has_ranks_in_turn(path, options);
   } catch (const std::runtime_error&) {  // the file does not exist yet or cannot be read, which is told later
   }
   const bool are_lines = kind == FileKind::training_log || kind == FileKind::text_log || !holds_runs(kind);
-  return (are_lines ? follow_lines : follow_whole)(path, options);
+  return (are_lines && !are_in_turn ? follow_lines : follow_whole)(path, options);
 }
 
 }  // namespace

@@ -60,8 +60,6 @@ void check_values(const LogProbs& found) {
     }
 }
 
-// JSON ---------------------------------------------------------------------------------------------------------------
-
 // Reads a number, [number, ...] as SGLang writes it, or {"logprob": number} as vLLM does. The first token may be null.
 float value_of(JsonValue value) {
   if (value.is_array()) {
@@ -147,8 +145,6 @@ class JsonReader {
   LogProbs& found_;
 };
 
-// Tensors ------------------------------------------------------------------------------------------------------------
-
 // Returns the last part of a name: "rollout_log_probs" of "batch.rollout_log_probs".
 std::string_view last_part(std::string_view name) {
   const std::size_t dot = name.find_last_of("./");
@@ -202,8 +198,6 @@ LogProbs log_probs_in_tensors(const std::string& path) {
   if (mask) set_masks(*mask, found);
   return found;
 }
-
-// Comparison ---------------------------------------------------------------------------------------------------------
 
 std::vector<float> counted(const LogProbSequence& sequence, const std::vector<std::uint8_t>& mask) {
   std::vector<float> values;

@@ -10,6 +10,7 @@
 #include "core/files/text/words.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/runs/log_runs.h"
+#include "core/logs/table/import_table.h"
 
 namespace moescope {
 
@@ -39,15 +40,31 @@ std::vector<fs::path> named_like(const fs::path& file) {
   return parts;
 }
 
+// True for tables that have one figure of a run each: "step,train_loss" of DeepSpeed's monitor, and downloads of
+// TensorBoard, whose names have its run and tag.
+bool are_figures(const std::vector<fs::path>& files) {
+  std::set<std::string> runs, figures;
+  for (const fs::path& file : files) {
+    const std::string header = file.extension() == ".csv" ? in_lower_case(table_header(file.string())) : "";
+    const std::string stem = file.stem().string();
+    const std::size_t tag = header == "wall time,step,value" ? stem.find("-tag-") : stem.npos;
+    if (tag == stem.npos && (!header.starts_with("step,") || std::ranges::count(header, ',') != 1)) return false;
+    runs.insert(tag == stem.npos ? "" : stem.substr(0, tag));
+    figures.insert(tag == stem.npos ? header : stem.substr(tag));
+  }
+  return files.size() > 1 && runs.size() == 1 && figures.size() == files.size();
+}
+
 using FramesOfRun = std::map<std::int64_t, TelemetryFrame>;
 
 struct PartOfRun {
+  std::string name;
   Imported imported;
   FramesOfRun frames;
 };
 
 PartOfRun read_part(const fs::path& file, const ImportOptions& options) {
-  PartOfRun part;
+  PartOfRun part{printable(file.filename().string()), {}, {}};
   ImportOptions of_part = options;
   of_part.routed = {};
   of_part.on_run = nullptr;
@@ -142,7 +159,7 @@ int number_in_file_name(std::string_view name, const char* word) {
 std::vector<fs::path> part_files(const fs::path& folder) {
   const std::vector<fs::path> files = files_in(folder, [](std::string_view) { return true; });
   const auto first = std::ranges::find_if(files, is_part);
-  if (first == files.end()) return {};
+  if (first == files.end()) return files.size() <= kMaxParts && are_figures(files) ? files : std::vector<fs::path>();
   std::vector<fs::path> parts = named_like(*first);
   const auto has_form = [&](const fs::path& file) { return file.extension() == first->extension(); };
   if (parts.size() < 2 || parts.size() > kMaxParts || std::ranges::count_if(files, has_form) != std::ssize(parts))
@@ -176,10 +193,17 @@ std::string parts_beside(const fs::path& file) {
 Imported import_part_files(const std::string& folder, const ImportOptions& options) {
   const std::vector<fs::path> files = part_files(folder);
   std::vector<PartOfRun> parts;
+  std::vector<AccountRow> unknown;
   for (const fs::path& file : files) {
-    parts.push_back(read_part(file, options));
+    try {
+      parts.push_back(read_part(file, options));
+    } catch (const RefusedLog& refused) {  // its figure has no known name
+      if (is_part(file)) throw;
+      join_rows(refused.account.rows, unknown);
+    }
     if (options.progress && !options.progress(parts.size() / static_cast<double>(files.size() + 1))) return {};
   }
+  if (parts.empty()) refuse(folder, "none of its tables has a figure of a name that is known");
   LogRuns runs(folder, options, false, "line");
   RunBuilder& run = runs.run("");
   run.stated.info = info_of(folder, parts);
@@ -203,14 +227,14 @@ Imported import_part_files(const std::string& folder, const ImportOptions& optio
   whole.account.rows = std::move(imported.account.rows);
   whole.account.left_out = std::move(imported.account.left_out);
   imported.account = std::move(whole.account);
-  imported.remarks = {counted(std::ssize(files), "file", "files") +
-                      " are read as one run: " + printable(files.front().filename().string()) + " to " +
-                      printable(files.back().filename().string()) + std::string(run.loads_of_ranks())};
+  imported.remarks = {counted(std::ssize(parts), "file", "files") + " are read as one run: " + parts.front().name +
+                      " to " + parts.back().name + std::string(run.loads_of_ranks())};
+  join_rows(unknown, imported.account.rows);
   for (std::size_t i = 1; i < parts.size(); ++i) {
     join_rows(parts[i].imported.account.rows, imported.account.rows);
     imported.lines += parts[i].imported.lines;
     if (const std::string bad = parts[i].imported.bad.summary(); !bad.empty())
-      imported.remarks.push_back(printable(files[i].filename().string()) + ": " + bad);
+      imported.remarks.push_back(parts[i].name + ": " + bad);
   }
   return imported;
 }

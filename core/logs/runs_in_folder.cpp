@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -27,10 +26,9 @@ constexpr std::size_t kNamedRuns = 10;  // number of runs in a message
 constexpr int kFolderDepth = 3;         // for PROJECT/wandb/offline-run-.../run-ID.wandb
 
 bool named_like_run(const fs::path& path) {
-  constexpr std::array<std::string_view, 8> kSuffixes = {".moescope", ".jsonl", ".ndjson", ".wandb",
-                                                         ".csv",      ".tsv",   ".log",    ".out"};
-  if (path.filename() == "trainer_state.json") return true;
-  return std::ranges::find(kSuffixes, suffix_of(path.string())) != kSuffixes.end();
+  return path.filename() == "trainer_state.json" ||
+         is_one_of(suffix_of(path.string()),
+                   {".moescope", ".jsonl", ".ndjson", ".wandb", ".csv", ".tsv", ".log", ".out"});
 }
 
 std::optional<RunFile> look_at(const fs::path& path) {

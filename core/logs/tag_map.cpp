@@ -10,7 +10,6 @@
 #include <iterator>
 #include <map>
 #include <set>
-#include <stdexcept>
 
 #include "core/files/assets.h"
 #include "core/files/folder_walk.h"
@@ -163,19 +162,12 @@ bool is_number_of(std::string_view spelled, std::initializer_list<std::string_vi
     if (spelled.starts_with(kind)) spelled = trimmed(spelled.substr(kind.size()), "_");
   for (const std::string_view number : kNumbers)
     if (spelled.ends_with(number)) spelled = trimmed(spelled.substr(0, spelled.size() - number.size()), "_");
-  return std::ranges::find(things, spelled) != things.end();
+  return is_one_of(spelled, things);
 }
 
 // Returns the rule of a name that stands for the number of a layer or an expert; nullptr if it does not.
 const TagRule* number_rule(std::string_view spelled) {
-  static const auto rule = [](TagMeaning means, const char* column) {
-    TagRule made;
-    made.pattern = made.spelled = made.column = column;
-    made.means = means;
-    return made;
-  };
-  static const TagRule layer = rule(TagMeaning::layer_number, "layer"),
-                       expert = rule(TagMeaning::expert_number, "expert");
+  static const TagRule layer = rule_of_column("layer"), expert = rule_of_column("expert");
   if (is_number_of(spelled, {"layer", "lyr", "block", "blk"})) return &layer;
   return is_number_of(spelled, {"expert"}) ? &expert : nullptr;
 }
@@ -267,6 +259,14 @@ Counted counted_before(std::string_view text) {
   text = text.substr(0, text.find_last_not_of("/.-_: [#") + 1);
   const auto begin = std::find_if_not(text.rbegin(), text.rend(), [](unsigned char c) { return std::isalpha(c) != 0; });
   return counted_by(in_lower_case(text.substr(text.rend() - begin)));
+}
+
+bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::ranges::find(words, text) != words.end();
+}
+
+bool has_any(std::string_view text, std::initializer_list<std::string_view> parts) {
+  return std::ranges::any_of(parts, [text](std::string_view part) { return text.find(part) != text.npos; });
 }
 
 std::string in_lower_case(std::string_view text) {

@@ -59,6 +59,10 @@ struct TagRule {
   float TelemetryFrame::*step = nullptr;  // step_figure
   double scale = 1, offset = 0;           // the figure is scale * value + offset
   bool is_as_logged() const { return scale == 1 && offset == 0; }
+  bool is_large() const {  // whole or large numbers, in which a comma is no decimal point
+    return means >= TagMeaning::tokens_so_far || means == TagMeaning::tokens_per_expert ||
+           step == &TelemetryFrame::tokens_per_s;
+  }
   double figure_of(double value) const { return scale * value + offset; }
   // {layer} is an index into the names of all MoE layers in text order: 0, 1, 10, 11, 2, ...
   bool layers_as_text = false;
@@ -108,6 +112,8 @@ class TagMap {
 };
 
 std::string in_lower_case(std::string_view text);
+bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words);
+bool has_any(std::string_view text, std::initializer_list<std::string_view> parts);
 
 // What a number counts, by the word before it: "layers" of "layers.3", "blk" of "blk3".
 enum class Counted { layer, expert, step, rank, other };

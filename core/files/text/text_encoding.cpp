@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <simdjson.h>
+#include <unicode/utf.h>
 
 #include <algorithm>
 #include <array>
@@ -33,24 +34,40 @@ constexpr std::array<Beginning, 10> kBeginnings = {{
     {"\xfe\xff"sv, "is UTF-16 text: iconv -f UTF-16 -t UTF-8 makes it readable"},
 }};
 
-// Recognises UTF-16 without a mark: ASCII in two bytes each, of which the first or the second is zero.
-const char* utf16_without_mark(std::string_view text) {
+}  // namespace
+
+std::optional<bool> is_big_endian_utf16(std::string_view text) {
   const std::size_t looked_at = std::min<std::size_t>(text.size(), 256) / 2 * 2;
   std::array<std::size_t, 2> zeros{};
   for (std::size_t i = 0; i < looked_at; ++i) zeros[i % 2] += text[i] == 0;
   const std::size_t looked_at_pairs = looked_at / 2;
-  if (looked_at_pairs < 2 || (zeros[0] > 0) == (zeros[1] > 0)) return nullptr;
-  if (std::max(zeros[0], zeros[1]) * 4 < looked_at_pairs * 3) return nullptr;
-  return zeros[1] > 0 ? "is UTF-16 text: iconv -f UTF-16LE -t UTF-8 makes it readable"
-                      : "is UTF-16 text: iconv -f UTF-16BE -t UTF-8 makes it readable";
+  if (looked_at_pairs < 2 || (zeros[0] > 0) == (zeros[1] > 0)) return std::nullopt;
+  if (std::max(zeros[0], zeros[1]) * 4 < looked_at_pairs * 3) return std::nullopt;
+  return zeros[0] > 0;
 }
 
-}  // namespace
+void take_utf16(std::string& bytes, bool is_big_endian, std::string& text) {
+  std::u16string units;
+  for (std::size_t i = 0; i + 1 < bytes.size(); i += 2)
+    units += static_cast<unsigned char>(bytes[i + !is_big_endian]) << 8 |
+             static_cast<unsigned char>(bytes[i + is_big_endian]);
+  if (!units.empty() && U16_IS_LEAD(units.back())) units.pop_back();
+  for (std::size_t at = 0; at < units.size();) {
+    UChar32 character = 0;
+    char utf8[U8_MAX_LENGTH];
+    int size = 0;
+    U16_NEXT_OR_FFFD(units, at, units.size(), character);
+    U8_APPEND_UNSAFE(utf8, size, character);
+    text.append(utf8, size);
+  }
+  bytes.erase(0, 2 * units.size());
+}
 
 std::string encoding_problem(std::string_view beginning) {
   for (const Beginning& beginning_row : kBeginnings)
     if (beginning.starts_with(beginning_row.bytes)) return beginning_row.what;
-  if (const char* utf16 = utf16_without_mark(beginning)) return utf16;
+  if (const auto is_big_endian = is_big_endian_utf16(beginning))
+    return fmt::format("is UTF-16 text: iconv -f UTF-16{} -t UTF-8 makes it readable", *is_big_endian ? "BE" : "LE");
   return {};
 }
 

@@ -1,6 +1,7 @@
 #include "core/files/text/text_escape.h"
 
 #include <fmt/core.h>
+#include <unicode/utf.h>
 
 #include <algorithm>
 #include <charconv>
@@ -51,33 +52,17 @@ std::optional<std::string> unescape_bytes(std::string_view text) {
 
 namespace {
 
-// Decodes the character that begins at text[i]; returns it with its number of bytes, 0 if it is not valid. Overlong
-// forms, surrogates and characters above U+10FFFF are not valid.
-std::pair<char32_t, std::size_t> decode(std::string_view text, std::size_t i) {
-  const auto lead = static_cast<unsigned char>(text[i]);
-  std::size_t bytes = 0;
-  if (lead < 0xf5) bytes = 4;
-  if (lead < 0xf0) bytes = 3;
-  if (lead < 0xe0) bytes = 2;
-  if (lead < 0xc2) bytes = 0;
-  if (lead < 0x80) bytes = 1;
-  if (bytes < 2) return {lead, bytes};
-  if (i + bytes > text.size()) return {0, 0};
-  char32_t character = lead & (0xffu >> (bytes + 1));
-  for (std::size_t k = 1; k < bytes; ++k) {
-    const auto next = static_cast<unsigned char>(text[i + k]);
-    if ((next & 0xc0) != 0x80) return {0, 0};
-    character = character << 6 | (next & 0x3f);
-  }
-  constexpr char32_t kMinCharacter[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = character >= 0xd800 && character < 0xe000;
-  if (character < kMinCharacter[bytes] || surrogate || character > 0x10ffff) return {0, 0};
-  return {character, bytes};
+// Decodes the character that begins at text[i]; returns it with its number of bytes, 0 if it is not valid.
+std::pair<UChar32, std::size_t> decode(std::string_view text, std::size_t i) {
+  const std::size_t begin = i;
+  UChar32 character = 0;
+  U8_NEXT(text, i, text.size(), character);
+  return {character, character < 0 ? 0 : i - begin};
 }
 
 // True for C0, DEL and C1; line and paragraph separators; marks, embeddings, overrides and isolates of direction; and
 // the byte order mark.
-bool is_control(char32_t c) {
+bool is_control(UChar32 c) {
   return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || (c >= 0x200e && c <= 0x200f) ||
          (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
 }

@@ -10,6 +10,7 @@
 
 #include "core/files/tensors/tensor_file.h"
 #include "core/files/text/text_escape.h"
+#include "core/files/text/words.h"
 #include "core/logs/dumps/count_names.h"
 #include "core/logs/dumps/expert_counts.h"
 #include "core/logs/routing/routed_tokens.h"
@@ -29,10 +30,11 @@ using CountGroup = std::vector<NamedCounts>;  // arrays with one stem
 
 CountName name_of(const CountArray& array, const std::string& path) {
   CountName name = count_name(array.name, path);
-  if (is_iteration_and_layer(array.name)) {
-    const std::size_t between = array.name.find('_');
-    name.step = std::stoll(array.name.substr(0, std::min<std::size_t>(between, 9)));
-    name.layer = std::stoi(array.name.substr(between + 1, 9));
+  std::string_view unread = array.name;  // "ITERATION_LAYER" of TensorRT-LLM
+  std::int64_t step = -1, layer = -1;
+  if (read_number(take_until(unread, '_'), step) && read_number(unread, layer) && layer <= kLastImportedLayer) {
+    name.step = step;
+    name.layer = to_int(layer);
     name.unnamed_numbers.clear();
     name.stem = "counts";
     name.counts = array.shape.size() == 1;

@@ -48,11 +48,7 @@ std::vector<NamePart> name_parts(std::string_view name) {
   return parts;
 }
 
-bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
-  return std::ranges::find(words, word) != words.end();
-}
-
-bool has_any(const std::set<std::string>& words, std::initializer_list<std::string_view> candidates) {
+bool holds_any(const std::set<std::string>& words, std::initializer_list<std::string_view> candidates) {
   return std::ranges::any_of(candidates, [&](std::string_view word) { return words.contains(std::string(word)); });
 }
 
@@ -65,15 +61,15 @@ bool names_counts(std::string_view word) {
 
 bool counts_something(const std::set<std::string>& words) {
   const bool other =
-      has_any(words, {"max",  "min",  "mean",  "avg",   "std",    "var",     "entropy", "bias",  "weight",
-                      "loss", "map",  "mask",  "rank",  "score",  "scores",  "prob",    "probs", "cost",
-                      "grad", "time", "norm",  "valid", "index",  "indices", "ids",     "id",    "rate",
-                      "cv",   "co",   "ratio", "logit", "logits", "memory"});
+      holds_any(words, {"max",  "min",  "mean",  "avg",   "std",    "var",     "entropy", "bias",  "weight",
+                        "loss", "map",  "mask",  "rank",  "score",  "scores",  "prob",    "probs", "cost",
+                        "grad", "time", "norm",  "valid", "index",  "indices", "ids",     "id",    "rate",
+                        "cv",   "co",   "ratio", "logit", "logits", "memory"});
   return !other && std::ranges::any_of(words, [](const std::string& w) { return w != "expert" && names_counts(w); });
 }
 
 bool is_about_experts(const std::set<std::string>& words) {
-  return has_any(words, {"expert", "experts", "moe", "router", "routing", "logical", "physical", "tpe"});
+  return holds_any(words, {"expert", "experts", "moe", "router", "routing", "logical", "physical", "tpe"});
 }
 
 // Takes a number by the word before it.
@@ -119,18 +115,12 @@ CountName count_name(std::string_view name, const std::string& file) {
   const bool are_ids = !parts.empty() && is_one_of(parts.back().word, {"expert", "experts"}) &&
                        std::any_of(parts.begin() + 1, parts.end(), is_of_token);
   found.counts = counts_something(subject) && is_about_experts(with_file) && !are_ids;
-  found.is_logits = has_any(subject, {"logits", "logit"}) && has_any(with_file, {"router", "gate", "routing", "moe"});
-  found.is_mask = has_any(subject, {"map", "mask"}) &&
-                  has_any(subject, {"expert", "experts", "router", "routing", "dispatch", "moe"});
-  found.by_layer = has_any(subject, {"layer", "layers", "logical", "physical"});
+  found.is_logits =
+      holds_any(subject, {"logits", "logit"}) && holds_any(with_file, {"router", "gate", "routing", "moe"});
+  found.is_mask = holds_any(subject, {"map", "mask"}) &&
+                  holds_any(subject, {"expert", "experts", "router", "routing", "dispatch", "moe"});
+  found.by_layer = holds_any(subject, {"layer", "layers", "logical", "physical"});
   return found;
-}
-
-bool is_iteration_and_layer(std::string_view name) {
-  const std::size_t between = name.find('_');
-  const auto all_digits = [](std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_digit); };
-  return between != std::string_view::npos && all_digits(name.substr(0, between)) &&
-         all_digits(name.substr(between + 1));
 }
 
 }  // namespace moescope

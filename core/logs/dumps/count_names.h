@@ -28,7 +28,4 @@ struct CountName {
 // The words in the name of the file count as well, unless the array's own words name something else.
 CountName count_name(std::string_view name, const std::string& file = {});
 
-// True for a name of TensorRT-LLM: two numbers, the iteration and the layer.
-bool is_iteration_and_layer(std::string_view name);
-
 }  // namespace moescope

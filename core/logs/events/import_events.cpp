@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <deque>
 #include <map>
@@ -29,8 +28,6 @@ constexpr std::uint64_t kMaxEventBytes = std::uint64_t{8} << 30;
 constexpr int kMaxTensorDimensions = 8;
 constexpr int kDeepestFolder = 64;
 constexpr int kSessionStart = 1;
-constexpr std::array<std::string_view, 9> kPluginsWithoutNumbers = {
-    "pr_curves", "mesh", "images", "audio", "text", "hparams", "custom_scalars", "graphs", "projector"};
 
 // Numbers of TensorFlow's data types.
 constexpr std::pair<int, DType> kTensorTypes[] = {
@@ -193,7 +190,8 @@ void EventReader::set(const pb::Summary::Value& value, NamedValue& to) {
 
 void EventReader::set_tensor(const pb::Tensor& tensor, const std::string& plugin, const TagMatch& match,
                              NamedValue& to) {
-  if (std::ranges::find(kPluginsWithoutNumbers, plugin) != kPluginsWithoutNumbers.end())
+  if (is_one_of(plugin,
+                {"pr_curves", "mesh", "images", "audio", "text", "hparams", "custom_scalars", "graphs", "projector"}))
     throw Unreadable("data of TensorBoard's plugin " + plugin + ", which have no values by step");
   std::vector<std::size_t> shape = shape_of(tensor);
   to.numbers = values_of(tensor, *tensor_bytes(DType::u8, shape));

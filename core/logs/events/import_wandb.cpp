@@ -4,7 +4,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -18,7 +17,6 @@
 #include "core/files/text/json_line.h"
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_escape.h"
-#include "core/logs/events/expert_buckets.h"
 #include "core/logs/lines/json_record.h"
 #include "core/logs/runs/log_runs.h"
 #include "wandb.pb.h"
@@ -172,31 +170,10 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMaxBytes = std::uint64_t{8} << 30;
 constexpr std::int64_t kRecordsBetweenProgress = 256;
 
-std::vector<double> numbers_of(const JsonFields& fields, const char* key) {
-  std::vector<double> numbers;
-  for (const JsonValue item : list_of(required(fields, key), key, 0, ""))
-    numbers.push_back(to_number(item).value_or(std::nan("")));
-  return numbers;
-}
-
-// Reads a wandb.Histogram. It has one more limit (`bins`) than counts (`values`).
-std::vector<double> loads_of_object(const JsonFields& object, const TagMatch* match) {
-  const JsonValue* type = object.find("_type");
-  if (!type || to_text(*type, "_type") != "histogram") throw Unreadable("neither a number nor a list nor a histogram");
-  if (!match || match->rule->means != TagMeaning::tokens_per_expert || match->expert >= 0)
-    throw Unreadable("a histogram, which does not give the load of each expert");
-  const std::vector<double> limits = numbers_of(object, "bins"), counts = numbers_of(object, "values");
-  if (limits.size() != counts.size() + 1) throw Unreadable("histogram: buckets without limits");
-  std::vector<ExpertBucket> buckets;
-  for (std::size_t i = 0; i < counts.size(); ++i)
-    buckets.push_back(bucket_between(limits[i], limits[i + 1], counts[i], i + 1 == counts.size()));
-  return counts_of(buckets);
-}
-
 // Takes rows of the history apart, whose values are JSON texts.
 class HistoryRows {
  public:
-  explicit HistoryRows(LogRuns& runs) : runs_(&runs), json_(runs) {}
+  explicit HistoryRows(LogRuns& runs) : json_(runs) {}
   LogRecord record_of(const wandb::History& history) {
     LogRecord record;
     for (const wandb::Item& item : history.item()) add(record.keep(key_of(item)), item.value_json(), record);
@@ -204,24 +181,16 @@ class HistoryRows {
   }
 
  private:
-  // Objects with a `_type`, which W&B made of other values, stay whole.
   void add(std::string_view key, const std::string& json, LogRecord& record) {
     const std::size_t before = record.values.size();
     try {
-      const JsonValue value = *lines_.parse("{\"value\":" + json + "}").find("value");
-      simdjson::dom::object object;
-      if (value.get(object) != simdjson::SUCCESS || object["_type"].error() != simdjson::SUCCESS)
-        return json_.add(key, value, record);
-      NamedValue& loads = record.add(key);
-      loads.is_list = true;
-      loads.numbers = loads_of_object(JsonFields(object), runs_->find(key));
+      json_.add(key, *lines_.parse("{\"value\":" + json + "}").find("value"), record);
     } catch (const Unreadable& unreadable) {
       record.values.resize(before);
       record.add(key).problem = record.keep(unreadable.what());
     }
   }
 
-  LogRuns* runs_;
   JsonRecords json_;
   JsonLines lines_;
 };

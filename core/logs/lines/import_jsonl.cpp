@@ -21,10 +21,8 @@ constexpr std::size_t kLongestSettings = std::size_t{1} << 20, kMaxLinesOfObject
 // True for a printed line that names experts or MoE layers and has several digits.
 bool speaks_of_loads(std::string_view line) {
   constexpr std::ptrdiff_t kDigits = 3;
-  const std::string text = in_lower_case(line);
-  const auto has = [&text](const char* word) { return text.find(word) != text.npos; };
-  return (has("expert") || has("moe") || has("router") || has("| layer ")) &&
-         std::ranges::count_if(text, is_digit) >= kDigits;
+  return has_any(in_lower_case(line), {"expert", "moe", "router", "| layer "}) &&
+         std::ranges::count_if(line, is_digit) >= kDigits;
 }
 
 bool have_same_shape(const RunInfo& a, const RunInfo& b) {
@@ -266,7 +264,9 @@ struct LineOfStep {
 
 // Returns the lines in the order of their steps if a rank has the lines of all steps before the next one has any, so
 // that the lines of a step follow each other; else none.
-std::vector<LineOfStep> lines_of_ranks(std::string_view text, const TagMap& tags) {
+std::vector<LineOfStep> lines_of_ranks(std::string_view text, const std::string& path, const ImportOptions& options) {
+  if (text.empty()) return {};
+  const TagMap tags = TagMap::of_log(options, path);
   std::vector<LineOfStep> lines;
   JsonLines parser;
   std::string rank_before;
@@ -295,7 +295,18 @@ std::vector<LineOfStep> lines_of_ranks(std::string_view text, const TagMap& tags
   return lines;
 }
 
+// Returns the whole lines of a log that names ranks; else an empty text.
+std::string text_of_ranks(const std::string& path) {
+  if (InputFile(path).size() > kLargestOfRanks || !has_any(beginning_of(path, kLongestBeginning), {"rank\""}))
+    return {};
+  return read_file(path, kLargestOfRanks, "log");
+}
+
 }  // namespace
+
+bool has_ranks_in_turn(const std::string& path, const ImportOptions& options) {
+  return !lines_of_ranks(text_of_ranks(path), path, options).empty();
+}
 
 Imported import_jsonl(const std::string& path, const ImportOptions& options) {
   InputFile file(path);
@@ -304,15 +315,13 @@ Imported import_jsonl(const std::string& path, const ImportOptions& options) {
   LineSplitter lines;
   std::string chunk(kReadBytes, '\0');
   double read = 0;
-  if (size <= kLargestOfRanks && !options.growing &&
-      beginning_of(path, kLongestBeginning).find("rank\"") != chunk.npos) {
-    const std::string text = read_file(path, kLargestOfRanks, "log");
-    const std::vector<LineOfStep> in_order = lines_of_ranks(text, TagMap::of_log(options, path));
-    for (const LineOfStep& line : in_order) reader.read_line(line.line, line.number);
-    if (!in_order.empty()) {
-      reader.read_line("", std::ssize(in_order));  // the number of all lines
-      return reader.finish();
-    }
+  std::string text = text_of_ranks(path);
+  if (options.growing) text.resize(text.rfind('\n') + 1);  // the end of the last line may follow
+  const std::vector<LineOfStep> in_order = lines_of_ranks(text, path, options);
+  for (const LineOfStep& line : in_order) reader.read_line(line.line, line.number);
+  if (!in_order.empty()) {
+    reader.read_line("", std::ssize(in_order));  // the number of all lines
+    return reader.finish();
   }
   while (const std::size_t read_bytes = file.read(chunk.data(), chunk.size())) {
     const std::string problem = read == 0 ? encoding_problem({chunk.data(), read_bytes}) : std::string();

@@ -1,13 +1,5 @@
 // Training logs as JSON lines: the program's own form (assets/python/README.md), and unchanged logs of other programs,
-// whose names the table of names has (tag_map.h).
-//
-// One object per line. A line without a step before the first one describes the run; every other line is a step or a
-// part of one. The routers of a step have one of three forms: a line for each layer, with tokens_per_expert [E] and
-// keys of RouterFrame; routers [{layer, ...}, ...], as `--jsonl` writes them (jsonl.h); or lists of all layers,
-// tokens_per_expert [L][E], whose MoE layers are the last L of `layers`. Figures that the counts give are computed.
-//
-// Further lines of a step are joined to it; a repeated step is a restart (restart_rule.h). A line that cannot be read
-// is skipped and counted with its number and the reason; if only its loads cannot be read, its figures are.
+// whose names the table of names has (tag_map.h). docs/logs.md has the rules for lines, steps and restarts.
 #pragma once
 
 #include <cstdint>
@@ -106,5 +98,7 @@ class LineSplitter {
 // Throws std::runtime_error if the file cannot be read, has no step (then with the error of the first bad line), or is
 // refused (LogReader::finish()).
 Imported import_jsonl(const std::string& path, const ImportOptions& options = {});
+// True for a log in which a rank has the lines of all steps before the next one has any.
+bool has_ranks_in_turn(const std::string& path, const ImportOptions& options);
 
 }  // namespace moescope

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <map>
@@ -11,6 +10,7 @@
 #include "core/files/text/json_text.h"
 #include "core/files/text/words.h"
 #include "core/frame/figures.h"
+#include "core/logs/events/expert_buckets.h"
 #include "core/logs/lines/frame_json.h"
 #include "core/logs/lines/printed_number.h"
 #include "core/logs/table/table_cells.h"
@@ -24,16 +24,11 @@ constexpr std::ptrdiff_t kMaxLineNames = 65536, kMaxNamesInLists = 1 << 20;  // 
 constexpr std::size_t kLongestExpert = 5, kMaxRouterNames = 4096, kMaxLoadsOfDicts = 4 * kMaxImportedLoads;
 constexpr double kExactBelow = 9007199254740992.0;  // larger whole numbers are kept as text
 
-// Names of this program's own lines (jsonl.h), and of the rows among them.
-constexpr std::array<std::string_view, 15> kOwnRows = {
-    "routers",        "quants",       "flips",          "gradients",     "texts",
-    "specialisation", "wire",         "rounding_flips", "volume",        "score_mass",
-    "gate_mass",      "score_chosen", "score_rejected", "margin_tokens", "domain_expert"};
-constexpr std::array<std::string_view, 9> kOwnValues = {
-    "run", "wall_s", "tokens", "phase_ms", "markers", "layer", "config", "router_roundings", "domain_expert_layer"};
-
+// True for names of rows of this program's own lines (jsonl.h).
 bool is_row_of_step(std::string_view name) {
-  return std::ranges::find(kOwnRows, name) != kOwnRows.end() || name == "router_roundings";
+  return is_one_of(name, {"routers", "quants", "flips", "gradients", "texts", "specialisation", "wire",
+                          "rounding_flips", "volume", "score_mass", "gate_mass", "score_chosen", "score_rejected",
+                          "margin_tokens", "domain_expert", "router_roundings"});
 }
 
 bool is_router_value(std::string_view name) {
@@ -65,9 +60,7 @@ std::vector<Marker> markers_of(JsonValue json) {
 
 // True for names of objects that only enclose the figures of a step, so that the figures' names do not include them.
 bool is_wrapper(std::string_view name) {
-  constexpr std::array<std::string_view, 8> kWrappers = {"metrics", "scalars", "values", "logs",
-                                                         "log",     "data",    "extra",  "fields"};
-  return std::ranges::find(kWrappers, name) != kWrappers.end();
+  return is_one_of(name, {"metrics", "scalars", "values", "logs", "log", "data", "extra", "fields"});
 }
 
 // Adds the numbers of a list. Returns false if it has other values.
@@ -117,7 +110,6 @@ std::string_view number_of_key(std::string_view key, Counted counted) {
 // Takes a field that says of which layer or expert an object is: {"block": 3}, {"expert_id": 12}, or in a list of
 // experts {"id": 12}; or what the name of an object in a list is. Returns false if it is a value.
 bool JsonRecords::take_label(std::string_view list, const JsonFields::Field& field, Label& label) {
-  constexpr std::array<std::string_view, 6> kNames = {"id", "idx", "index", "name", "module", "key"};
   constexpr std::size_t kLongestLabel = 24;
   const auto is_in_list = [list](std::string_view word) { return spelled_alike(list).find(word) != std::string::npos; };
   if (field.key.size() > kLongestLabel || field.key.find_first_of("0123456789") != std::string_view::npos ||
@@ -125,7 +117,7 @@ bool JsonRecords::take_label(std::string_view list, const JsonFields::Field& fie
     return false;
   const TagMatch* const match = runs_->find(field.key);
   TagMeaning means = match ? match->rule->means : TagMeaning::ignored;
-  const bool is_name = !list.empty() && std::ranges::find(kNames, field.key) != kNames.end();
+  const bool is_name = !list.empty() && is_one_of(field.key, {"id", "idx", "index", "name", "module", "key"});
   if (is_name && is_in_list("expert"))
     means = TagMeaning::expert_number;
   else if (is_name && (is_in_list("layer") || is_in_list("block")))
@@ -151,9 +143,10 @@ JsonRecords::Label JsonRecords::label_of(std::string_view list, const JsonFields
   return label;
 }
 
-// Returns the name that an object gives to its value: "loss" of {"tag": "loss", "value": 2.5}; empty: none.
-std::string JsonRecords::tag_of(const JsonFields& object) {
-  const JsonValue* const value = member(object, {"value", "metricValue"});
+// Returns the name that an object gives to the value in it or in an object `in` it: "loss" of {"tag": "loss", "value":
+// 2.5}; empty: none.
+std::string JsonRecords::tag_of(const JsonFields& object, const JsonFields& in) {
+  const JsonValue* const value = member(in, {"value", "metricValue"});
   double number = 0;
   if (!value || (value->is_string() ? !is_like_number(to_text(*value, ""))
                                     : value->get(number) != simdjson::SUCCESS && !value->is_array()))
@@ -182,7 +175,7 @@ bool JsonRecords::add_objects(std::string_view name, JsonList list, int depth, L
     if (label.expert >= 0) whole += fmt::format("expert{}.", label.expert);
     if (label.layer < 0 && label.expert < 0)
       whole += (label.name.empty() ? std::to_string(position) : label.name) + '.';
-    const std::string tag = tag_of(object);
+    const std::string tag = tag_of(object, object);
     const std::size_t before = record.values.size();
     if (!tag.empty()) add(record.keep(tag), *member(object, {"value", "metricValue"}), depth + 1, record);
     for (std::size_t i = before; i < record.values.size(); ++i) {
@@ -198,8 +191,45 @@ bool JsonRecords::add_objects(std::string_view name, JsonList list, int depth, L
   return true;
 }
 
+// Adds an object that W&B made of another value, of which only a histogram of expert numbers is read: it has one more
+// limit (`bins`) than counts (`values`).
+void JsonRecords::add_typed(std::string_view name, const JsonFields& object, LogRecord& record) {
+  const TagMatch* const match = runs_->find(name);
+  NamedValue& loads = record.add(name);
+  try {
+    if (to_text(*object.find("_type"), "_type") != "histogram")
+      throw Unreadable("neither a number nor a list nor a histogram");
+    if (!match || match->rule->means != TagMeaning::tokens_per_expert || match->expert >= 0)
+      throw Unreadable("a histogram, which does not give the load of each expert");
+    const auto numbers_of = [&](const char* key) {
+      std::vector<double> numbers;
+      if (!add_numbers(list_of(required(object, key), key, 0, ""), numbers)) throw Unreadable("histogram: no numbers");
+      return numbers;
+    };
+    const std::vector<double> counts = numbers_of("values");
+    std::vector<double> limits;
+    if (const JsonValue* packed = object.find("packedBins")) {  // of the API of W&B: {"min": 0, "size": 1, "count": 4}
+      const JsonFields bins = fields_of(*packed, "packedBins");
+      const float min = to_float(required(bins, "min"), "min"), size = to_float(required(bins, "size"), "size");
+      for (std::size_t i = 0; i <= counts.size(); ++i) limits.push_back(min + i * size);
+    } else {
+      limits = numbers_of("bins");
+    }
+    if (limits.size() != counts.size() + 1) throw Unreadable("histogram: buckets without limits");
+    std::vector<ExpertBucket> buckets;
+    for (std::size_t i = 0; i < counts.size(); ++i)
+      buckets.push_back(bucket_between(limits[i], limits[i + 1], counts[i], i + 1 == counts.size()));
+    loads.numbers = counts_of(buckets);
+    loads.is_list = true;
+  } catch (const Unreadable& unreadable) {
+    loads.problem = record.keep(unreadable.what());
+  }
+}
+
 void JsonRecords::add(std::string_view name, JsonValue value, int depth, LogRecord& record) {
   simdjson::dom::object object;
+  if (value.get(object) == simdjson::SUCCESS && object["_type"].error() == simdjson::SUCCESS)
+    return add_typed(name, JsonFields(object), record);
   if (value.get(object) == simdjson::SUCCESS && depth < kDeepestName && add_object(name, object, depth, record)) return;
   JsonList list;
   const bool is_list = value.get(list) == simdjson::SUCCESS;
@@ -214,7 +244,9 @@ void JsonRecords::add(std::string_view name, JsonValue value, int depth, LogReco
   } else if (std::string_view text; value.get(text) == simdjson::SUCCESS) {
     added.text = record.keep(std::string(text));
     added.is_text = true;
-    if (const auto number = may_have_decimal_comma(text) ? std::nullopt : printed_number(text))
+    const TagMatch* const match = may_have_decimal_comma(text) ? runs_->find(name) : nullptr;
+    const bool is_clear = !may_have_decimal_comma(text) || (match && match->rule->is_large());
+    if (const auto number = is_clear ? printed_number(text) : std::nullopt)
       added.numbers = {*number};
     else if (text.starts_with('['))
       set_value(added.text, added);
@@ -369,7 +401,10 @@ LogRecord JsonRecords::record_of(const JsonFields& json, std::int64_t place, std
     record.layer = to_index(*layer, "layer", 0, kLastImportedLayer);  // refuses it
   // Values of one expert have the same names as in a list of objects by expert.
   const std::string of_expert = label.expert < 0 ? std::string() : fmt::format("expert{}.", label.expert);
-  const std::string tag = of_expert.empty() ? tag_of(json) : std::string();
+  std::string tag = of_expert.empty() ? tag_of(json, json) : std::string();
+  const JsonValue* const data = member(json, {"data"});  // {"name": "loss", "data": {"step": 1, "value": 2.5}}
+  const bool is_in_data = tag.empty() && of_expert.empty() && data && data->is_object();
+  if (is_in_data) tag = tag_of(json, fields_of(*data, "data"));
   std::vector<JsonFields::Field> own_fields;
   bool has_own = false;
   for (const JsonFields::Field& field : json) {
@@ -382,7 +417,8 @@ LogRecord JsonRecords::record_of(const JsonFields& json, std::int64_t place, std
     const TagMatch* const match = of_expert.empty() || !field.value.is_number() ? nullptr : runs_->find(field.key);
     const bool is_load = match ? match->rule->means <= TagMeaning::expert_bias
                                : !of_expert.empty() && field.value.is_number() && !is_part_of_step(field.key);
-    const bool is_own_value = std::ranges::find(kOwnValues, field.key) != kOwnValues.end() &&
+    const bool is_own_value = is_one_of(field.key, {"run", "wall_s", "tokens", "phase_ms", "markers", "layer", "config",
+                                                    "router_roundings", "domain_expert_layer"}) &&
                               !(field.key == "config" && field.value.is_object());
     if (is_load || (!is_row && !is_own_value)) {
       add(is_load ? record.keep(of_expert + std::string(field.key)) : field.key, field.value, 0, record);
@@ -397,6 +433,9 @@ LogRecord JsonRecords::record_of(const JsonFields& json, std::int64_t place, std
     has_own = has_own || is_row || field.key == "wall_s" || field.key == "tokens" || field.key == "phase_ms";
     record.has_own_rows = record.has_own_rows || is_row;
   }
+  for (NamedValue& value : record.values)
+    if (is_in_data && !tag.empty() && (value.name == "value" || value.name == "metricValue"))
+      value.name = record.keep(tag);
   scale_auxiliary_losses(record);
   if (has_own) add_own(JsonFields(std::move(own_fields)), bytes, record);
   if (const JsonValue* markers = json.find("markers")) record.markers = markers_of(*markers);

@@ -33,10 +33,11 @@ class JsonRecords {
   bool take_label(std::string_view list, const JsonFields::Field& field, Label& label);
   Label label_of(std::string_view list, const JsonFields& object);
   void add(std::string_view name, JsonValue value, int depth, LogRecord& record);
+  void add_typed(std::string_view name, const JsonFields& object, LogRecord& record);
   bool add_objects(std::string_view name, JsonList list, int depth, LogRecord& record);
   bool add_object(std::string_view name, simdjson::dom::object object, int depth, LogRecord& record);
   bool add_by_expert(std::string_view name, simdjson::dom::object object, LogRecord& record);
-  std::string tag_of(const JsonFields& object);
+  std::string tag_of(const JsonFields& object, const JsonFields& in);
   void scale_auxiliary_losses(LogRecord& record);
   void add_own(const JsonFields& json, std::size_t bytes, LogRecord& record);
   RouterName& router_name(std::string_view key, std::int64_t place);

@@ -44,8 +44,7 @@ std::vector<std::string> parts_of(std::string_view text) {
 }
 
 bool is_throughput(std::string_view unit) {
-  constexpr std::array<std::string_view, 4> kUnits = {"tok/s", "tokens/s", "tok/sec", "tokens/sec"};
-  return std::ranges::find(kUnits, trimmed(unit, kBlank)) != kUnits.end();
+  return is_one_of(trimmed(unit, kBlank), {"tok/s", "tokens/s", "tok/sec", "tokens/sec"});
 }
 
 // Adds the names and numbers in "loss:2.5", "loss 2.5" or "loss=2.5 lr=0.1".
@@ -104,6 +103,20 @@ void set_list(std::string_view text, NamedValue& value) {
   value.in_percent = value.is_list && text.find('%') != text.npos;
   if (!value.is_list && text.find("...") != text.npos)
     value.problem = "the program printed only some of its entries (torch.set_printoptions, numpy.set_printoptions)";
+}
+
+// Adds "load 12 14 9" as a list. Returns false if the part is no name with more than two numbers.
+bool add_bare_list(std::string_view part, std::vector<PrintedPair>& pairs) {
+  const std::size_t begin = part.find_last_not_of("0123456789.+-% ") + 1;
+  const std::string_view name = trimmed(part.substr(0, begin), " :="), numbers = trimmed(part.substr(begin));
+  if (name.empty() || name.find_first_of("0123456789:=") != name.npos || numbers.find(' ') == numbers.npos ||
+      (part[begin] != ' ' && part[begin - 1] != ':' && part[begin - 1] != '='))
+    return false;
+  PrintedPair pair{std::string(name), std::string(numbers), {}, {}};
+  set_list(numbers, pair.list);
+  if (!pair.list.is_list) return false;
+  pairs.push_back(std::move(pair));
+  return true;
 }
 
 // Returns the name at the end of a text "loss: 2.5 | load: " before a list; empty if there is none.
@@ -199,7 +212,7 @@ std::string take_lists(std::string_view text, std::vector<PrintedPair>& pairs) {
     const std::size_t numbered = may_begin ? take_numbered(text.substr(i), value) : 0;
     const std::size_t size = numbered == 0 && text[i] == '[' ? list_end(text.substr(i)) : numbered;
     const std::string_view list = text.substr(i, size);
-    const std::string_view before = trimmed(outside, kBlank);
+    const std::string_view before = trimmed(outside, " \t\r\"");
     if (numbered == 0) value = {};
     if (numbered == 0 && size > 2 && list.find_first_of(", []", 1) == size - 1) {  // a list of one number
       outside += list.substr(1, size - 2);
@@ -289,7 +302,7 @@ std::vector<PrintedPair> pairs_of(std::string_view unread) {
       ++next;
     const std::string_view number = next < parts.size() ? trimmed(parts[next], kBlank) : std::string_view();
     const std::size_t before = pairs.size();
-    add_pairs(name, pairs);
+    if (!add_bare_list(name, pairs)) add_pairs(name, pairs);
     if (pairs.size() > before || number.empty() || number_length(number) != number.size()) continue;
     add_pairs(std::string(name) + ' ' + std::string(number), pairs);
     i = next;
@@ -302,8 +315,10 @@ std::size_t layer_length(std::string_view line) {
   constexpr std::size_t kLongestLayer = 12;  // "decoder layer 3"
   const std::size_t digits = line.substr(0, kLongestLayer).find_first_of("0123456789");
   if (digits == line.npos) return 0;
-  if (counted_before(line.substr(0, digits)) != Counted::layer) return 0;
-  return digits + digits_at(line.substr(digits)).size();
+  if (counted_before(trimmed(line.substr(0, digits), "= ")) != Counted::layer) return 0;
+  const std::size_t end = digits + digits_at(line.substr(digits)).size();
+  const std::string_view all = line.substr(end).starts_with('/') ? digits_at(line.substr(end + 1)) : "";  // "3/61"
+  return end + (all.empty() ? 0 : 1 + all.size());
 }
 
 std::vector<PrintedPair> pairs_of_layer(std::string_view line) {

@@ -228,9 +228,8 @@ MeasuredOn text_of_line(std::string_view line, const StepPlace& place) {
   const std::string word = before.substr(space, last - space);  // "Test step: 10"
   if (has(line, "on test set") || word == "test") return MeasuredOn::test;
   if (word == "val") return MeasuredOn::validation;
-  const bool validates = has(before, "valid") || has(before, "[val]") || has(before, "eval") ||
-                         has(before, "saving dict");  // of TensorFlow's evaluation
-  return validates ? MeasuredOn::validation : MeasuredOn::training;
+  // "saving dict" is of TensorFlow's evaluation.
+  return has_any(before, {"valid", "[val]", "eval", "saving dict"}) ? MeasuredOn::validation : MeasuredOn::training;
 }
 
 // True for a name of values that follow in the next lines: "layer 1 load:", "expert_load=".
@@ -271,10 +270,14 @@ bool TextLogReader::is_wanted_rank(std::string_view rank, bool has_loss) {
   return false;
 }
 
-// Adds a value of the record. Returns the rule of its name; nullptr if it is not known.
-const TagRule* TextLogReader::add_pair(const PrintedPair& pair, LogRecord& record) {
+// Adds a value of the record. Returns the rule of its name; nullptr if it is not known. Behind "layer=3 expert=7", the
+// name of "tokens=40" begins with that of the expert.
+const TagRule* TextLogReader::add_pair(PrintedPair& pair, LogRecord& record, std::string& of_expert) {
+  if (!of_expert.empty() && !runs_->find(pair.name) && runs_->find(of_expert + pair.name))
+    pair.name.insert(0, of_expert);
   const TagMatch* const found = runs_->find(pair.name);
   const TagRule* const rule = found ? found->rule : nullptr;
+  if (rule && rule->means == TagMeaning::expert_number) of_expert = "expert" + pair.number + '.';
   const std::string_view name = record.keep(pair.name);
   if (!pair.json.empty()) {
     const std::size_t before = record.values.size();
@@ -302,9 +305,7 @@ const TagRule* TextLogReader::add_pair(const PrintedPair& pair, LogRecord& recor
     value = pair.list;
     value.name = name;
   } else {
-    const bool is_count = !rule || rule->means >= TagMeaning::tokens_so_far ||
-                          rule->means == TagMeaning::tokens_per_expert || rule->step == &TelemetryFrame::tokens_per_s;
-    set_printed(pair.number, is_count, value, record);
+    set_printed(pair.number, !rule || rule->is_large(), value, record);
   }
   return rule;
 }
@@ -334,14 +335,11 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
   record.epoch = epoch_in(piece);
   set_printed(place->number, true, record.add(place->word), record);
   bool known = false, has_loss = false, nan_iterations = false;
-  std::string of_expert;  // of "layer=3 expert=7 tokens=40": what its loads begin with
+  std::string of_expert;
   const auto add = [&](PrintedPair pair) {
     nan_iterations = nan_iterations || (pair.name == "number of nan iterations" && pair.number != "0");
     const std::size_t values = record.values.size();
-    if (!of_expert.empty() && !runs_->find(pair.name) && runs_->find(of_expert + pair.name))
-      pair.name.insert(0, of_expert);
-    const TagRule* rule = add_pair(pair, record);
-    if (rule && rule->means == TagMeaning::expert_number) of_expert = "expert" + pair.number + '.';
+    const TagRule* rule = add_pair(pair, record, of_expert);
     const bool is_loss = rule && (rule->column == "ce_loss" || rule->column == "val_loss");
     const bool is_figure = rule && is_shown(rule->means);
     if (text != MeasuredOn::training && !is_loss) return record.values.resize(values);
@@ -454,9 +452,10 @@ bool TextLogReader::read_value_of_step(std::string_view piece, bool is_indented,
   set_printed(open_step_, true, record.add("step"), record);
   record.is_part = true;
   bool has_loads = false, has_figures = false;
-  for (const PrintedPair& pair : pairs_of_layer(unread)) {
+  std::string of_expert;
+  for (PrintedPair& pair : pairs_of_layer(unread)) {
     const std::size_t before = record.values.size();
-    const TagRule* rule = add_pair(pair, record);
+    const TagRule* rule = add_pair(pair, record, of_expert);
     // A list of an unknown name may be the loads of a layer, which the account lists.
     const bool may_be_loads = pair.is_numbered || ((pair.list.is_list || !pair.json.empty()) &&
                                                    (has(pair.name, "layer ") || has(pair.name, "xp")));
@@ -479,8 +478,8 @@ bool TextLogReader::read_value_of_step(std::string_view piece, bool is_indented,
 bool TextLogReader::read_piece(std::string_view piece, const Takers& take) {
   if (piece.size() > kLongestPiece) return false;
   if (has(piece, "\u2502") || has(piece, "\u2503")) return read_piece(without_colours(piece), take);
-  const bool may_be = has(piece, "tep") || has(piece, "ter") || has(piece, "TEP") || has(piece, "TER") ||
-                      has(piece, "pdate") || may_have_printed_step(piece, runs_->context().tags.printed_steps());
+  const bool may_be = has_any(piece, {"tep", "ter", "TEP", "TER", "pdate"}) ||
+                      may_have_printed_step(piece, runs_->context().tags.printed_steps());
   if (may_be || has(piece, "{")) {
     const std::string whole = without_types(without_colours(piece));
     const std::string_view plain = without_logger(whole), rank = rank_of(plain);
@@ -493,13 +492,11 @@ bool TextLogReader::read_piece(std::string_view piece, const Takers& take) {
   const bool is_of_layer = layer_length(trimmed(piece, kBlank)) > 0;
   const bool has_pairs = has_columns || is_of_layer || piece.find_first_of("=:[|") != std::string_view::npos;
   const bool is_indented = std::string_view(" \t-*|").find(piece.front()) != std::string_view::npos;
-  const bool may_be_loads =
-      is_of_layer || has(piece, "[") || has(piece, "0:") || has(piece, "0=") || has(piece, " 1:") || has(piece, "1=");
+  const bool may_be_loads = is_of_layer || has_any(piece, {"[", "0:", "0=", " 1:", "1="});
   if (has_pairs && (below_ == Below::loads ? may_be_loads : is_indented || is_bare_ || is_of_layer))
     return read_value_of_step(piece, is_indented, take);
   const bool is_end = below_ != Below::loads && has_values_below_ && !is_indented;
-  const bool is_of_other_text = has(piece, "val") || has(piece, "Val") || has(piece, "test") || has(piece, "Test");
-  if (is_end || is_of_other_text) open_step_.clear();
+  if (is_end || has_any(piece, {"val", "Val", "test", "Test"})) open_step_.clear();
   return false;
 }
 
@@ -589,8 +586,9 @@ std::string TextLogReader::count(std::string_view line, std::int64_t place) {
   const std::string plain = without_types(without_colours(line));
   LogRecord record;
   record.place = place;
-  for (const PrintedPair& pair : pairs_of(without_logger(plain)))
-    if (!is_of_logger(pair.name)) add_pair(pair, record);
+  std::string of_expert;
+  for (PrintedPair& pair : pairs_of(without_logger(plain)))
+    if (!is_of_logger(pair.name)) add_pair(pair, record, of_expert);
   std::string names;
   for (const NamedValue& value : record.values) (names += value.name) += '\n';
   if (!names.empty()) runs_->count(record);

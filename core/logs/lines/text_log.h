@@ -47,7 +47,7 @@ class TextLogReader {
     double epoch = std::numeric_limits<double>::quiet_NaN();
   };
   DictKeys keys_of(const LogRecord& record);
-  const TagRule* add_pair(const PrintedPair& pair, LogRecord& record);
+  const TagRule* add_pair(PrintedPair& pair, LogRecord& record, std::string& of_expert);
   bool read_line(std::string_view line, const Takers& take);
   bool read_piece(std::string_view piece, const Takers& take);
   std::optional<std::string> wrapped_text(std::string_view line) const;

@@ -1,11 +1,11 @@
 #include "core/logs/lines/trainer_state.h"
 
 #include <algorithm>
-#include <array>
 #include <climits>
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "core/files/input_file.h"
@@ -21,10 +21,7 @@
 namespace moescope {
 
 bool names_a_step(std::string_view written) {
-  constexpr std::array<std::string_view, 5> kNames = {"step\":", "step\" :", "current_steps\"", "iteration\"",
-                                                      "iter\""};
-  const std::string json = in_lower_case(written);
-  return std::ranges::any_of(kNames, [&](std::string_view name) { return json.find(name) != std::string_view::npos; });
+  return has_any(in_lower_case(written), {"step\":", "step\" :", "current_steps\"", "iteration\"", "iter\""});
 }
 
 namespace {
@@ -58,14 +55,7 @@ std::optional<int> place_of_step(std::string_view name) {
   return match && match->rule->means == TagMeaning::step_number ? std::optional(match->rule->place) : std::nullopt;
 }
 
-// Turns a JSON object in which the values of all steps stand together into the steps of a log:
-//   {"step": [1, 2], "loss": [8.1, 7.9]}                           a list by name
-//   {"step": {"0": 1, "1": 2}, "loss": {"0": 8.1, "1": 7.9}}       pandas' DataFrame.to_json()
-//   {"train.loss": {"steps": [1, 2], "values": [8.1, 7.9]}}        Sacred; ClearML has "x" and "y"
-//   {"columns": ["step", "loss"], "data": [[1, 8.1], [2, 7.9]]}   the same with orient="split"
-//   {"metrics": {"loss": [{"step": 1, "value": 8.1}]}}             a list of steps and values by name
-//   {"100": {"loss": 8.1}, "200": {"loss": 7.9}}                   an object by step
-//   {"loss": [8.1, 7.9], "val_loss": [8.2, 8.0]}                   Keras: the steps are epochs, counted from 1
+// Turns a JSON object in which the values of all steps stand together into the steps of a log (docs/logs.md).
 class JsonColumns {
  public:
   // Throws Unreadable if the steps are in no order.
@@ -151,7 +141,6 @@ bool JsonColumns::add_table(const JsonFields& object) {
 
 // Adds the values of an object with a list of steps. Returns false if it has none.
 bool JsonColumns::add_columns(const std::string& path, const JsonFields& object) {
-  constexpr std::array<std::string_view, 3> kValues = {"values", "value", "y"};
   const JsonFields::Field* step_field = nullptr;
   std::optional<int> place;
   for (const JsonFields::Field& field : object) {
@@ -175,7 +164,7 @@ bool JsonColumns::add_columns(const std::string& path, const JsonFields& object)
   const auto add_fields = [&](const auto& self, const std::string& outer, const JsonFields& fields, int depth) -> void {
     for (const JsonFields::Field& field : fields) {
       const std::vector<JsonValue> column = entries_of(field.value);
-      const bool is_value = !outer.empty() && std::ranges::find(kValues, field.key) != kValues.end();
+      const bool is_value = !outer.empty() && is_one_of(field.key, {"values", "value", "y"});
       if (field.key == step_field->key) continue;
       const std::string& name =
           names_.emplace_back(is_value || outer.empty() ? outer : outer + '/').append(is_value ? "" : field.key);
@@ -240,6 +229,10 @@ JsonFields parsed_state(std::string_view bytes, JsonLines& parser, const std::st
   if (bytes.starts_with("[[") && bytes.find_first_not_of("0123456789", 2) == 2 + kDigitsOfTime)
     return parser.parse("{\"columns\":[\"wall_s\",\"step\"," + json_string(tag) + "],\"data\":" + std::string(bytes) +
                         '}');
+  if (const std::size_t end = bytes.find(']') + 1, rows = bytes.find('[', end);
+      bytes.starts_with("[[\"") && rows != bytes.npos)  // a row of names, and those of their values
+    return parser.parse("{\"columns\":" + std::string(bytes.substr(1, end - 1)) + ",\"data\":[" +
+                        std::string(bytes.substr(rows)) + '}');
   return parser.parse(bytes.starts_with('[') ? "{\"log_history\":" + std::string(bytes) + '}' : std::string(bytes));
 }
 
@@ -250,8 +243,7 @@ bool is_step_field(const JsonFields::Field& field) {
 // True for an object with the values of a step.
 bool are_steps(JsonValue first) {
   const std::string json = in_lower_case(simdjson::minify(first));
-  const auto has = [&](const char* name) { return json.find(name) != json.npos; };
-  return names_a_step(json) && (has("loss\"") || has("tokens_per_expert\""));
+  return names_a_step(json) && has_any(json, {"loss\"", "tokens_per_expert\""});
 }
 
 // Returns the list of the steps: log_history, or the first list of objects; nullopt if there is none.
@@ -301,10 +293,7 @@ bool are_runs(const std::vector<JsonFields::Field>& histories) {
   return with_loss != 1 || !are_lists;
 }
 
-// Returns the histories of a file that has several, by name; none of other JSON:
-//   {"base": [{"step": 1, "loss": 8.1}], "fp8": [...]}     also {"base": {"history": [...]}, ...}, and in an object
-//   {"base": {"step": [1, 2], "loss": [8.1, 7.9]}, ...}
-//   [{"name": "base", "history": [...]}, ...]
+// Returns the histories of a file that has several (docs/logs.md), by name; none of other JSON.
 std::vector<JsonFields::Field> histories_of(const JsonFields& state, int depth = 0) {
   std::vector<JsonFields::Field> found, below;
   for (const JsonFields::Field& field : state) {
@@ -324,20 +313,36 @@ std::vector<JsonFields::Field> histories_of(const JsonFields& state, int depth =
   return found;
 }
 
-// Reads lists of steps of one run in the order of their steps.
-void read_splits(const std::vector<JsonFields::Field>& histories, LogReader& reader) {
-  std::multimap<std::int64_t, std::pair<std::string, JsonFields>> by_step;
-  for (const auto& [name, history] : histories)
-    for (const JsonValue entry : steps_of_history(history).value_or(JsonList())) {
+using ObjectsByStep = std::multimap<double, std::pair<std::string, JsonFields>>;
+
+// Returns the objects of lists of steps in the order of their steps, with the names of their lists.
+ObjectsByStep by_step_of(const std::vector<JsonFields::Field>& histories) {
+  ObjectsByStep by_step;
+  for (const auto& [name, history] : histories) {
+    const std::optional<JsonList> steps = steps_of_history(history);
+    if (!steps) return {};  // the values of all steps stand together
+    for (const JsonValue entry : *steps) {
       const JsonFields fields = fields_of(entry, "history", "not a list of objects");
       const auto step = std::ranges::find_if(fields, [](const auto& f) { return place_of_step(f.key).has_value(); });
       if (step != fields.end())
-        by_step.emplace(to_count(step->value, "step", kLastStep), std::pair(std::string(name), fields));
+        by_step.emplace(to_number(step->value).value_or(-1), std::pair(std::string(name), fields));
     }
-  for (const auto& [step, entry] : by_step) {
-    reader.label("split", entry.first);
-    reader.read_object(entry.second);
   }
+  return by_step;
+}
+
+// True for phases of one run, each of which begins after the last step of the one before.
+bool are_phases(const ObjectsByStep& by_step) {
+  std::set<std::string> names;
+  std::string before;
+  double last = -1;
+  for (const auto& [step, entry] : by_step) {
+    const bool is_next = entry.first != before;
+    if (is_next && (step == last || !names.insert(entry.first).second)) return false;
+    before = entry.first;
+    last = step;
+  }
+  return names.size() > 1;
 }
 
 // Returns true if a list of the steps names their epochs. Throws Unreadable if there are no steps.
@@ -369,15 +374,20 @@ Imported read_trainer_state(std::string_view bytes, const std::string& path, con
   const JsonFields state = parsed_state(bytes, parser, tag_of_file(path));
   LogReader reader(path, options);
   const std::vector<JsonFields::Field> histories = histories_of(state);
-  const bool are_of_runs = are_runs(histories);
+  const ObjectsByStep by_step = by_step_of(histories);
+  const bool of_phases = are_phases(by_step), are_of_runs = are_runs(histories) && !of_phases;
   bool has_epochs = false;
   for (const auto& [name, history] : are_of_runs ? histories : std::vector<JsonFields::Field>()) {
     reader.label("run", name);
     read_history(history.is_array() ? JsonFields({{"log_history", history}}) : fields_of(history, ""), reader);
   }
-  if (!are_of_runs) read_splits(histories, reader);
+  for (const auto& [step, entry] : are_of_runs ? ObjectsByStep() : by_step) {
+    reader.label("split", entry.first);
+    reader.read_object(entry.second);
+  }
   if (histories.empty()) has_epochs = read_history(state, reader);
   Imported imported = reader.finish();
+  if (of_phases) imported.remarks.push_back("histories whose steps follow each other are read as one run");
   if (histories.empty() && (has_epochs || !bytes.starts_with('[')) && member(state, {"log_history"}))
     imported.account.program = "Hugging Face Trainer";
   return imported;
@@ -389,7 +399,6 @@ JsonHistory json_history(std::string_view bytes) {
   bytes = trimmed(bytes, " \t\r\n");
   if (!bytes.starts_with('[') && !bytes.starts_with('{')) return JsonHistory::none;
   if (bytes.starts_with('{') && bytes.find("\"log_history\"") != std::string_view::npos) return JsonHistory::steps;
-  const auto has = [](std::string_view json, std::string_view name) { return json.find(name) != json.npos; };
   JsonLines parser;
   std::optional<JsonFields> state;
   try {
@@ -403,7 +412,7 @@ JsonHistory json_history(std::string_view bytes) {
   }
   try {
     const JsonColumns columns(*state);
-    const bool is_history = !columns.rows().empty() && (!columns.is_by_step() || has(bytes, "loss\""));
+    const bool is_history = !columns.rows().empty() && (!columns.is_by_step() || has_any(bytes, {"loss\""}));
     return is_history ? JsonHistory::columns : JsonHistory::none;
   } catch (const Unreadable&) {  // its reader says why
     return JsonHistory::columns;

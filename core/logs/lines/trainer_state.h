@@ -1,7 +1,5 @@
-// Reads trainer_state.json of Hugging Face's Trainer: the entries of its log_history as JSON lines (import_jsonl.h).
-// The other fields (progress, saved checkpoints) do not change values of steps. Also reads a plain list of such
-// entries, as written by json.dump(trainer.state.log_history), and any object with a list of steps: {"config": {...},
-// "history": [{"step": 0, ...}]}, or whose values of all steps stand together.
+// Reads trainer_state.json of Hugging Face's Trainer, the entries of its log_history as JSON lines (import_jsonl.h),
+// and other JSON that has the steps in a list, or all values of a name together (docs/logs.md).
 #pragma once
 
 #include <cstdint>

@@ -44,6 +44,11 @@ bool is_named_routing(std::string_view name) {
          std::ranges::any_of(kOtherNames, [&](std::string_view other) { return name.find(other) != name.npos; });
 }
 
+// "expert_ids" may be a list of all experts.
+bool is_of_token(std::string_view name) {
+  return std::ranges::find(kOtherNames, name) != std::end(kOtherNames) && !name.starts_with("expert");
+}
+
 bool is_integer(DType dtype) {
   return dtype >= DType::i64 && dtype <= DType::u8;
 }
@@ -68,6 +73,11 @@ class Responses {
   // `shape`: [tokens, layers, K] or [sequences, tokens, layers, K]. Also [tokens, layers * K] or one dimension, if
   // shape_of_rows() finds the rest.
   void take(const std::vector<std::size_t>& shape, std::vector<int> ids);
+  // Takes arrays [tokens, K] by layer as one array [tokens, layers, K], in which layers without an array are zeros.
+  void take_layers(const std::map<int, std::vector<int>>& layers, std::size_t top_k);
+  void end_lines() {  // of lines that have the experts of a token in one layer
+    if (!by_layer_.empty()) take_layers(by_layer_, top_k_);
+  }
   bool empty() const { return sequences_.empty(); }
   std::shared_ptr<History> build(RunInfo info, const ImportOptions& options, std::shared_ptr<const RoutedRows>& rows);
   std::string padding_text() const;  // after build(); empty: no sequence begins with tokens without experts
@@ -77,14 +87,15 @@ class Responses {
   void take_object(const JsonFields& fields, int depth);
   void take_value(JsonValue value);
   void take_bytes(const std::string& bytes);
-  void take_lists(JsonValue value);
+  void take_lists(JsonValue value, int layer = -1);
   // Returns the number of tokens that have experts: all except the last one; 0: not known.
   std::size_t tokens_of_response() const {
     return tokens_ && *tokens_ > 1 ? static_cast<std::size_t>(*tokens_ - 1) : 0;
   }
 
   std::vector<RoutedSequence> sequences_;
-  std::size_t ids_ = 0;
+  std::map<int, std::vector<int>> by_layer_;
+  std::size_t ids_ = 0, top_k_ = 0;
   std::size_t padded_sequences_ = 0, longest_padding_ = 0;
   std::optional<std::int64_t> tokens_;  // tokens of prompt and completion of the current response
 };
@@ -110,6 +121,18 @@ void Responses::take(const std::vector<std::size_t>& shape, std::vector<int> ids
   }
 }
 
+void Responses::take_layers(const std::map<int, std::vector<int>>& layers, std::size_t top_k) {
+  const std::size_t size = layers.begin()->second.size(), layer_count = layers.rbegin()->first + 1;
+  if (size == 0) throw Unreadable("an empty array");
+  if (size * layer_count > kMaxIds) throw Unreadable("more than a billion values");
+  std::vector<int> by_token(size * layer_count);
+  for (const auto& [layer, ids] : layers) {
+    if (ids.size() != size) throw Unreadable("the layers have different numbers of tokens");
+    for (std::size_t i = 0; i < size; ++i) by_token[(i / top_k * layer_count + layer) * top_k + i % top_k] = ids[i];
+  }
+  take({size / top_k, layer_count, top_k}, std::move(by_token));
+}
+
 void Responses::take_bytes(const std::string& bytes) {
   if (begins_like_npy(bytes)) {
     try {
@@ -130,7 +153,7 @@ void Responses::take_bytes(const std::string& bytes) {
   sequences_.push_back({ids_of(tensor), 0, 0, tokens_of_response()});
 }
 
-void Responses::take_lists(JsonValue value) {
+void Responses::take_lists(JsonValue value, int layer) {
   std::vector<std::size_t> shape;
   for (JsonValue inner = value; inner.is_array();) {
     const JsonList list = list_of(inner, "routed_experts", 0, "");
@@ -145,7 +168,10 @@ void Responses::take_lists(JsonValue value) {
     for (const JsonValue item : list_of(at, "routed_experts", shape[depth], "values")) self(self, item, depth + 1);
   };
   add(add, value, 0);
-  take(shape, std::move(ids));
+  if (layer < 0) return take(shape, std::move(ids));
+  if (std::exchange(top_k_, shape.back()) != shape.back() && !by_layer_.empty())
+    throw Unreadable("tokens have different numbers of experts");
+  std::ranges::copy(ids, std::back_inserter(by_layer_[layer]));
 }
 
 void Responses::take_value(JsonValue value) {
@@ -170,9 +196,12 @@ void Responses::take_object(const JsonFields& fields, int depth) {
   const JsonValue* completion = member(*counts, {"completion_tokens"});
   if (prompt && completion)
     tokens_ = to_count(*prompt, "prompt_tokens", 1e9) + to_count(*completion, "completion_tokens", 1e9);
+  const JsonValue* const layer = member(fields, {"layer", "layer_idx", "layer_id"});
   for (const auto& field : fields)
     if (field.key == kRoutedExperts && !field.value.is_null())
       take_value(field.value);
+    else if (layer && field.value.is_array() && is_of_token(field.key))
+      take_lists(field.value, to_index(*layer, "layer", 0, kLastImportedLayer));
     else
       take_json(field.value, depth + 1);
   tokens_ = outer;
@@ -283,46 +312,36 @@ std::string Responses::padding_text() const {
       padded_sequences_, sequences_.size(), longest_padding_);
 }
 
-// Brings the experts of a tensor of another name into the order [tokens, layers, K]; `layers` is the stated number.
-// Throws AmbiguousRouting if it is needed.
-void order_axes(const std::string& path, const TensorView& tensor, std::size_t layers, std::vector<std::size_t>& shape,
-                std::vector<int>& ids) {
+// Takes a tensor of another name if its axes are [layers, tokens, K], as the stated number of layers says. Returns
+// false if they are in the other order. Throws AmbiguousRouting if the number is needed.
+bool take_by_layer(const std::string& path, const TensorView& tensor, std::size_t layers, const std::vector<int>& ids,
+                   Responses& responses) {
+  const std::vector<std::size_t>& shape = tensor.shape;
   const std::size_t rows = shape[shape.size() - 3], cols = shape[shape.size() - 2], top_k = shape.back();
-  const std::string name = "'" + printable(tensor.name) + "' " + shape_text(tensor.shape);
   if (layers == 0 && rows > 1)
     throw AmbiguousRouting(
-        fmt::format("{}: the axes of {} may be tokens, layers and experts of a token (--layers {}) or layers, tokens "
-                    "and experts of a token (--layers {}); the number of layers decides",
-                    path, name, cols, rows));
-  if (layers == 0 || layers == cols || layers != rows || shape.size() != 3) return;
-  std::vector<int> by_token(ids.size());
-  for (std::size_t i = 0; i < ids.size(); ++i)
-    by_token[(i / top_k % cols * rows + i / top_k / cols) * top_k + i % top_k] = ids[i];
-  ids = std::move(by_token);
-  std::swap(shape[0], shape[1]);
+        fmt::format("{}: the axes of '{}' {} may be tokens, layers and experts of a token (--layers {}) or layers, "
+                    "tokens and experts of a token (--layers {}); the number of layers decides",
+                    path, printable(tensor.name), shape_text(shape), cols, rows));
+  if (layers == 0 || layers == cols || layers != rows || shape.size() != 3 || ids.empty()) return false;
+  std::map<int, std::vector<int>> by_layer;
+  for (auto first = ids.begin(); first != ids.end(); first += cols * top_k)
+    by_layer.emplace(by_layer.size(), std::vector(first, first + cols * top_k));
+  responses.take_layers(by_layer, top_k);
+  return true;
 }
 
-// Takes arrays [tokens, K] whose names have the layer as one array [tokens, layers, K], in which layers without an
-// array are zeros. Returns false if they are none.
+// Takes arrays [tokens, K] whose names have the layer. Returns false if they are none.
 bool take_layers(const std::vector<const TensorView*>& tensors, Responses& responses) {
-  std::map<int, const TensorView*> layers;
+  std::map<int, std::vector<int>> layers;
   for (const TensorView* tensor : tensors) {
     const int layer = count_name(tensor->name).layer;
     if (layer < 0 || layer > kLastImportedLayer || tensor->shape.size() != 2 ||
-        tensor->shape != tensors.front()->shape || !layers.emplace(layer, tensor).second)
+        tensor->shape != tensors.front()->shape || !layers.emplace(layer, ids_of(*tensor)).second)
       return false;
   }
   if (layers.size() < 2) return false;
-  const std::size_t tokens = tensors.front()->shape[0], top_k = tensors.front()->shape[1];
-  const std::size_t layer_count = layers.rbegin()->first + 1;
-  if (tokens * top_k * layer_count > kMaxIds) throw Unreadable("more than a billion values");
-  std::vector<int> by_token(tokens * layer_count * top_k);
-  for (const auto& [layer, tensor] : layers) {
-    const std::vector<int> ids = ids_of(*tensor);
-    for (std::size_t i = 0; i < ids.size(); ++i)
-      by_token[(i / top_k * layer_count + layer) * top_k + i % top_k] = ids[i];
-  }
-  responses.take({tokens, layer_count, top_k}, std::move(by_token));
+  responses.take_layers(layers, tensors.front()->shape[1]);
   return true;
 }
 
@@ -350,11 +369,10 @@ void take_tensors(const std::string& path, const ImportOptions& options, Respons
     try {
       if (tensor.elements() > tensor.bytes.size()) throw Unreadable(tensor.name + ": repeats its stored values");
       if (tensor.elements() > kMaxIds) throw Unreadable(tensor.name + ": more than a billion values");
-      std::vector<std::size_t> shape = tensor.shape;
       std::vector<int> ids = ids_of(tensor);
       const bool is_ordered = has_order || tensor.name.find(kRoutedExperts) != std::string::npos;
-      if (!is_ordered && shape.size() >= 3) order_axes(path, tensor, options.routed.layers, shape, ids);
-      responses.take(shape, std::move(ids));
+      if (is_ordered || tensor.shape.size() < 3 || !take_by_layer(path, tensor, options.routed.layers, ids, responses))
+        responses.take(tensor.shape, std::move(ids));
     } catch (const Unreadable& unreadable) {
       imported.bad.add(imported.lines, tensor.name + ": " + unreadable.what());
     }
@@ -371,6 +389,11 @@ Imported import_routed_experts(const std::string& path, const ImportOptions& opt
         read_file(path, kLargestResponses, "file of responses"),
         [&](const JsonFields& response) { responses.take_response(response); },
         [&](std::int64_t line, const std::string& reason) { imported.bad.add(line, reason); });
+    try {
+      responses.end_lines();
+    } catch (const Unreadable& unreadable) {
+      refuse(path, unreadable.what());
+    }
   } else {
     imported.bad = BadLines("tensor");
     take_tensors(path, options, responses, imported);
@@ -388,7 +411,13 @@ bool is_routed_experts(const std::string& path, std::string_view bytes) {
   constexpr std::size_t kMaxDimensions = 4, kLookedAt = 4096, kLongResponse = std::size_t{4} << 20;
   const std::string name = std::filesystem::path(path).filename().string();
   const bool is_named = is_named_routing(name);
-  const auto has_key = [](std::string_view json) { return json.find("\"routed_experts\"") != json.npos; };
+  const auto has_key = [](std::string_view json) {
+    const bool is_token =  // {"layer": 3, "topk_ids": [5, 2]}
+        has_any(json, {"\"layer"}) && !has_any(json, {"\"step\"", "loss\""}) &&
+        std::ranges::any_of(kOtherNames,
+                            [&](auto key) { return is_of_token(key) && has_any(json, {fmt::format("\"{}\"", key)}); });
+    return is_token || has_any(json, {"\"routed_experts\""});
+  };
   try {
     if (begins_like_zip(bytes) || begins_like_pickle(bytes) || path.ends_with(".safetensors"))
       return is_named || std::ranges::any_of(open_tensors(path).tensors(), [](const TensorView& tensor) {

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "core/files/text/words.h"
@@ -39,10 +38,8 @@ std::optional<std::int64_t> step_number(const NamedValue& value) {
 }
 
 bool is_part_of_step(std::string_view name) {
-  constexpr std::array<std::string_view, 9> kParts = {"rank",        "global_rank",   "dp_rank",
-                                                      "ep_rank",     "process_index", "microbatch",
-                                                      "micro_batch", "micro_step",    "microstep"};
-  return std::ranges::find(kParts, name) != kParts.end();
+  return is_one_of(name, {"rank", "global_rank", "dp_rank", "ep_rank", "process_index", "microbatch", "micro_batch",
+                          "micro_step", "microstep"});
 }
 
 int part_of(const LogRecord& record) {
@@ -58,16 +55,15 @@ bool is_closing(const LogRecord& record) {
 }
 
 MeasuredOn measured_on(const LogRecord& record) {
-  constexpr std::array<std::string_view, 11> kKeys = {
-      "split", "phase", "mode", "stage", "type", "event", "kind", "context", "metric.context", "runContext", "subset"};
-  constexpr std::array<std::string_view, 8> kValidation = {"val",        "valid",      "validation", "eval",
-                                                           "evaluation", "validating", "validate",   "dev"};
   if (record.text != MeasuredOn::training) return record.text;
   for (const NamedValue& value : record.values) {
-    if (!value.is_text || std::ranges::find(kKeys, value.name) == kKeys.end()) continue;
+    if (!value.is_text || !is_one_of(value.name, {"split", "phase", "mode", "stage", "type", "event", "kind", "context",
+                                                  "metric.context", "runContext", "subset"}))
+      continue;
     const std::string word = spelled_alike(trimmed(value.text.substr(value.text.rfind(':') + 1), " \"'{}"));
     if (word == "test" || word == "testing") return MeasuredOn::test;
-    if (std::ranges::find(kValidation, word) != kValidation.end()) return MeasuredOn::validation;
+    if (is_one_of(word, {"val", "valid", "validation", "eval", "evaluation", "validating", "validate", "dev"}))
+      return MeasuredOn::validation;
   }
   return MeasuredOn::training;
 }

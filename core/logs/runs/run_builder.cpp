@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <filesystem>
@@ -58,8 +57,7 @@ float RouterFrame::*router_figure(std::string_view column) {
 
 // Rows of this program's own lines whose repetition shows that a step was logged again.
 bool is_own_row(std::string_view name) {
-  constexpr std::array<std::string_view, 5> kRows = {"routers", "quants", "gradients", "specialisation", "texts"};
-  return std::ranges::find(kRows, name) != kRows.end();
+  return is_one_of(name, {"routers", "quants", "gradients", "specialisation", "texts"});
 }
 
 std::vector<double>& values_of(const TagRule& rule, auto& experts) {

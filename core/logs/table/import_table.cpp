@@ -201,7 +201,7 @@ std::optional<std::int64_t> read_table(InputFile& file, std::string piece, CsvRo
     read += piece.size();
     if (options.progress && !options.progress(std::min(0.5, 0.5 * read / size))) return std::nullopt;
   }
-  if (options.growing || file.size() != read) return csv.lines();
+  if (options.growing || (!file.is_decoded() && file.size() != read)) return csv.lines();
   const bool has_unended_line = csv.holds_part();
   csv.finish(take);
   return csv.lines() + has_unended_line;

@@ -1,10 +1,6 @@
 // Reads CSV tables (docs/logs.md) in three forms (table_form.h), with any usual delimiter.
-//   step,layer,expert,count    loads: one row per expert. An expert without a row got no tokens; a layer without rows
-//                              has no loads at the step. Counts of parts, such as ranks, are summed.
-//   layer,expert               llama.cpp's moe-trace: one row for every expert to which a token was sent, layer after
-//                              layer for each evaluated batch, which is a step. top_k is the number of rows of a layer
-//                              in the smallest batch.
-//   step,NAME,NAME,...         figures: the cells of a row are read as a line of JSON (import_jsonl.h).
+// In a trace of llama.cpp, layer after layer for each evaluated batch, a batch is a step, and top_k is the number of
+// rows of a layer in the smallest batch. The cells of a row of figures are read as a line of JSON (import_jsonl.h).
 // Rows may have any unambiguous order (table_loads.h).
 #pragma once
 

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
 #include <optional>
@@ -105,8 +104,7 @@ std::int64_t number_in_name(std::string_view cell, std::int64_t max, const char*
 }
 
 bool is_no_value(std::string_view cell) {
-  constexpr std::array<std::string_view, 9> kNone = {"", "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "None"};
-  return std::ranges::find(kNone, cell) != kNone.end();
+  return is_one_of(cell, {"", "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "None"});
 }
 
 void set_value(std::string_view cell, NamedValue& value) {

@@ -28,8 +28,6 @@ constexpr std::array<std::string_view, 7> kRunNames = {"run",   "run_name", "run
 constexpr int kNamesOfRuns = 4;  // the first four are names of runs, the others are settings
 constexpr std::array<std::string_view, 8> kFigureNames = {"tag",      "metric", "metric_name", "metric_key",
                                                           "variable", "key",    "name",        "series"};
-constexpr std::array<std::string_view, 9> kPartNames = {"rank", "device", "gpu",   "worker", "host",
-                                                        "node", "micro",  "shard", "replica"};
 
 // Returns the column with the first of `names` that exists; -1 if none exists.
 int column_of(const std::vector<std::string>& spelled, std::span<const std::string_view> names) {
@@ -58,7 +56,7 @@ bool is_step_name(const TagMap& tags, const std::string& name) {
 }
 
 bool is_part_name(const std::string& name) {
-  return std::ranges::any_of(kPartNames, [&](std::string_view part) { return name.find(part) != std::string::npos; });
+  return has_any(name, {"rank", "device", "gpu", "worker", "host", "node", "micro", "shard", "replica"});
 }
 
 // Returns the number in "expert_3", "E3" or "expert_3_tokens"; -1 if the name is not that of an expert's load. Sets
@@ -70,9 +68,9 @@ int expert_of(std::string_view spelled, bool may_be_number, std::string& prefix)
   const std::string_view digits = spelled.substr(before);
   prefix = spelled.substr(0, before);
   while (prefix.ends_with('_')) prefix.pop_back();
-  constexpr std::array<std::string_view, 7> kPrefixes = {"expert",        "experts",      "exp",        "e",
-                                                         "expert_tokens", "expert_count", "expert_load"};
-  const bool fits = std::ranges::find(kPrefixes, prefix) != kPrefixes.end() || (may_be_number && prefix.empty());
+  const bool fits =
+      is_one_of(prefix, {"expert", "experts", "exp", "e", "expert_tokens", "expert_count", "expert_load"}) ||
+      (may_be_number && prefix.empty());
   return fits && !digits.empty() && digits.size() <= 5 ? std::stoi(std::string(digits)) : -1;
 }
 
@@ -423,7 +421,7 @@ std::optional<TableForm> table_form(std::string_view beginning, bool named_csv, 
     if (!form && named_csv && !numbers) form = form_of_header(tags, rows[0], named_csv, &rows);
     if (!form) continue;
     form->delimiter = delimiter;
-    form->has_decimal_commas = delimiter == ';' && have_decimal_commas(rows);
+    form->has_decimal_commas = delimiter != ',' && have_decimal_commas(rows);
     if (!best || known_columns(*form) > known_columns(*best)) best = std::move(form);
   }
   return best;

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -259,16 +258,16 @@ void TableLoads::check_filling() const {
 // Without a column of counts, each row is a token. Throws std::runtime_error if no expert has two rows in a step: then
 // the rows are not tokens, and one of the other columns has the counts under an unknown name.
 void TableLoads::check_counts() const {
-  constexpr std::array<std::string_view, 17> kOfTokens = {
-      "token",  "token_id", "token_idx", "token_index", "position", "pos",  "sample",    "seq",  "sequence",
-      "weight", "gate",     "prob",      "score",       "slot",     "time", "timestamp", "batch"};
   if (form_.count >= 0) return;
   check_filling();
   if (form_.kind != TableKind::loads || order_.repeats()) return;
   std::string names;
   for (const int column : form_.other_columns) {
     const std::string& name = form_.names[column];
-    if (std::ranges::find(kOfTokens, spelled_alike(name)) != kOfTokens.end() || name.empty()) continue;
+    if (is_one_of(spelled_alike(name),
+                  {"", "token", "token_id", "token_idx", "token_index", "position", "pos", "sample", "seq", "sequence",
+                   "weight", "gate", "prob", "score", "slot", "time", "timestamp", "batch"}))
+      continue;
     names += (names.empty() ? "" : ", ") + printable(name);
   }
   if (!names.empty())

@@ -150,8 +150,8 @@ TEST_F(ForeignFiles, CompressedAndOtherEncodingsAreNamed) {
   for (const char* name : {"log.jsonl", "log.jsonl.gz", "loads.csv", "run.toml", "text"}) {
     const std::string path = put(name, gzip);
     EXPECT_EQ(thrown([&] { file_kind(path); }), path + kDamagedGzip);
-    const std::string wide = put(name, in_utf16(log_, false, true));
-    EXPECT_EQ(thrown([&] { file_kind(wide); }), wide + ": is UTF-16 text: iconv -f UTF-16 -t UTF-8 makes it readable");
+    const std::string wide = put(name, std::string("\xff\xfe\0\0{\0\0\0", 8));
+    EXPECT_EQ(thrown([&] { file_kind(wide); }), wide + ": is UTF-32 text: iconv -f UTF-32 -t UTF-8 makes it readable");
   }
   const std::string log = put("log.jsonl", gzip);
   EXPECT_EQ(thrown([&] { import_jsonl(log, {}); }), log + kDamagedGzip);
@@ -168,8 +168,7 @@ TEST_F(ForeignFiles, TomlInOtherEncodingsIsNamed) {
   EXPECT_EQ(load_config(latin).problems.at(0).text(),
             latin + ": line 2: byte 0xfc is not UTF-8 (Latin-1?): iconv -f ISO-8859-1 -t UTF-8 makes it readable");
   const std::string wide = put("c.toml", in_utf16("seed = 1\n", false, true));
-  EXPECT_EQ(load_config(wide).problems.at(0).text(),
-            wide + ": is UTF-16 text: iconv -f UTF-16 -t UTF-8 makes it readable");
+  EXPECT_TRUE(load_config(wide).problems.empty()) << "UTF-16 is read";
 }
 
 TEST_F(ForeignFiles, AFollowedLogSaysWhatItIsAndIsReadOnceItIsText) {

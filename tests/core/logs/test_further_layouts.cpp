@@ -63,6 +63,9 @@ TEST_F(FurtherLayouts, LoadsBelowTheLineOfAStepBelongToIt) {
         "update=STEP loss=2.5\n[MoE] layer=1 step=STEP load=[3, 5]\n[MoE] layer=2 step=STEP load=[2, 6]\n",
         "step=STEP loss=2.5\nstep=STEP layer=1 expert=0 tokens=3\nstep=STEP layer=1 expert=1 tokens=5\n"
         "step=STEP layer=2 expert=0 tokens=2\nstep=STEP layer=2 expert=1 tokens=6\n",
+        "step=STEP loss=2.5\n  layer=1 expert=0 tokens=3\n  layer=1 expert=1 tokens=5\n"
+        "  layer=2 expert=0 tokens=2\n  layer=2 expert=1 tokens=6\n",
+        "step STEP loss 2.5\n  MoE layer 1/4 | load [3, 5] | dropped 0.0%\n  MoE layer 2/4 | load [2, 6]\n",
         "step=STEP layer=1 loss=2.5 load=[3, 5]\nstep=STEP layer=2 load=[2, 6]\n",
         "{'step': STEP,\n 'loss': 2.5,\n 'load': {'layer_1': [3, 5],\n          'layer_2': [2, 6]}}\n"}) {
     const auto run = open("train.log", at_two_steps(text)).histories.at(0);
@@ -73,6 +76,7 @@ TEST_F(FurtherLayouts, LoadsBelowTheLineOfAStepBelongToIt) {
   }
   for (const char* rows : {"tokens per expert:\n   3   5  8\n   2   6  9\n\n", "expert load:\n[[3 5 8]\n [2 6 9]]\n",
                            "layer 0 expert load: 3 5 8\nlayer 1 expert load: 2 6 9\n",
+                           "  layer 0/2 | expert load 3 5 8 | dropped 1\n  layer 1/2 | expert load 2 6 9 | dropped 1\n",
                            "Layer 0 expert load:\n  E00 \u2588\u2588 3\n  E01 \u2588\u2588\u2588 5\n  E02 "
                            "\u2588\u2588\u2588\u2588 8\nLayer 1 expert load:\n"
                            "  E00 \u2588 2\n  E01 \u2588\u2588\u2588 6\n  E02 \u2588\u2588\u2588\u2588 9\n"}) {
@@ -361,6 +365,108 @@ TEST_F(FurtherLayouts, FilesOfGzipAreReadAsTheirText) {
   const auto state =
       pack("trainer_state.json.gz", R"({"log_history":[{"step":10,"loss":2.5},{"step":20,"loss":2.25}]})");
   EXPECT_EQ(state->value_at(Metric::ce_loss, kWholeRun, 20), 2.25f);
+}
+
+std::string in_utf16(const std::string& text, bool big_endian) {
+  std::string wide = big_endian ? "\xfe\xff" : "\xff\xfe";
+  for (const char c : text) wide += big_endian ? std::string{'\0', c} : std::string{c, '\0'};
+  return wide;
+}
+
+TEST_F(FurtherLayouts, Utf16IsReadAsUtf8) {
+  const std::string lines = at_two_steps("{\"step\":STEP,\"loss\":2.5,\"layer_1/tokens_per_expert\":[3,5]}\r\n"),
+                    table = "step,note,loss\r\n10,a,2.5\r\n20,b,2.5",
+                    printed = at_two_steps("step STEP | loss 2.5\r\n");
+  for (const bool big_endian : {false, true})
+    for (const auto& [name, text] :
+         {std::pair("run.jsonl", lines), std::pair("run.csv", table), std::pair("run.log", printed)}) {
+      const auto run = open(name, in_utf16(text, big_endian)).histories.at(0);
+      EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 20), 2.5f) << name;
+    }
+  std::string long_log;
+  for (int step = 0; step < 20000; ++step) long_log += "step " + std::to_string(step) + " | loss 2.5\n";
+  EXPECT_EQ(open("long.log", in_utf16(long_log, false)).histories.at(0)->steps(), (StepRange{0, 19999}));
+}
+
+TEST_F(FurtherLayouts, PhasesOfARunAreOneRun) {
+  const std::string first = R"([{"step":10,"loss":2.5},{"step":20,"loss":2.25}])",
+                    second = R"([{"step":30,"loss":2.0},{"step":40,"loss":1.75}])";
+  const OpenedRuns phases = open("phases.json", R"({"anneal":)" + second + R"(,"pretrain":)" + first + '}');
+  ASSERT_EQ(phases.histories.size(), 1u);
+  EXPECT_EQ(phases.histories[0]->steps(), (StepRange{10, 40}));
+  EXPECT_TRUE(says(phases.remarks.at(0), "are read as one run"));
+}
+
+TEST_F(FurtherLayouts, TablesOfAFigureEachAreOneRun) {
+  write("Train_Samples_train_loss.csv", "step,train_loss\n10,2.5\n20,2.25\n");
+  write("Train_Samples_lr.csv", "step,lr\n10,0.5\n20,0.25\n");
+  write("Train_Samples_loss_scale.csv", "step,loss_scale\n10,1024\n20,1024\n");
+  const OpenedRuns opened = open_folder();
+  ASSERT_EQ(opened.histories.size(), 1u);
+  EXPECT_EQ(opened.histories[0]->value_at(Metric::ce_loss, kWholeRun, 20), 2.25f);
+  EXPECT_EQ(opened.histories[0]->value_at(Metric::lr, kWholeRun, 20), 0.25f);
+  EXPECT_TRUE(says(account_text(opened.accounts.at(0)), "loss_scale: 2 values"));
+  write("other.csv", "step,lr\n10,0.5\n");
+  EXPECT_TRUE(says(problem_of([&] { open_folder(); }), "is a folder of"));
+}
+
+TEST_F(FurtherLayouts, DownloadsOfTensorBoardAreOneRun) {
+  write("run-a-tag-train_loss.csv", "Wall time,Step,Value\n1.5,10,2.5\n2.5,20,2.25\n");
+  write("run-a-tag-val_loss.csv", "Wall time,Step,Value\n1.5,10,3.5\n2.5,20,3.25\n");
+  EXPECT_EQ(open_folder().histories.at(0)->value_at(Metric::val_loss, kWholeRun, 20), 3.25f);
+  write("run-b-tag-lr.csv", "Wall time,Step,Value\n1.5,10,3.5\n2.5,20,3.25\n");
+  EXPECT_TRUE(says(problem_of([&] { open_folder(); }), "is a folder of 3 runs"));
+}
+
+TEST_F(FurtherLayouts, LinesMayHaveTheExpertsOfATokenInALayer) {
+  std::string text = R"({"type":"meta","top_k":2})"
+                     "\n";
+  for (int token = 0; token < 40; ++token)
+    for (int layer = 0; layer < 2; ++layer)
+      text += "{\"req_id\":\"a\",\"token_idx\":" + std::to_string(token) + ",\"layer\":" + std::to_string(layer) +
+              ",\"topk_ids\":[" + std::to_string((token + layer) % 4) + "," + std::to_string((token + layer + 1) % 4) +
+              "],\"topk_weights\":[0.6,0.4]}\n";
+  const auto run = open("moe_routes.jsonl", text).histories.at(0);
+  EXPECT_EQ(run->frame_at(0)->routers.at(1).tokens_per_expert, (LoadCounts{20, 20, 20, 20}));
+  EXPECT_TRUE(says(problem_of([&] {
+                     open("cut.jsonl", text + R"({"layer":0,"topk_ids":[1,2]})"
+                                              "\n");
+                   }),
+                   "different numbers of tokens"));
+}
+
+TEST_F(FurtherLayouts, ObjectsHoldTheStepOrTheValueOfALine) {
+  const auto named = open("named.jsonl", at_two_steps(R"({"name":"loss","data":{"epoch":0.5,"step":STEP,"value":2.5}})"
+                                                      "\n"));
+  EXPECT_EQ(named.histories.at(0)->value_at(Metric::ce_loss, kWholeRun, 20), 2.5f);
+  const auto mlperf = open("mlperf.log", at_two_steps(":::MLLOG {\"key\": \"train_loss\", \"value\": 2.5, "
+                                                      "\"metadata\": {\"step\": STEP, \"samples_count\": 640}}\n"));
+  EXPECT_EQ(mlperf.histories.at(0)->steps(), (StepRange{10, 20}));
+  const auto rows = open("rows.json", R"([["step","loss"],[10,3.5],[20,2.5]])");
+  EXPECT_EQ(rows.histories.at(0)->value_at(Metric::ce_loss, kWholeRun, 20), 2.5f);
+  const auto quoted = open("quoted.jsonl", at_two_steps(R"({"step":"STEP","loss":"2.5","tokens_per_second":"45,123"})"
+                                                        "\n"));
+  EXPECT_EQ(quoted.histories.at(0)->value_at(Metric::tokens_per_s, kWholeRun, 20), 45123.0f);
+}
+
+TEST_F(FurtherLayouts, HistogramsOfExpertNumbersAreLoads) {
+  for (const char* limits : {"\"bins\":[-0.5,0.5,1.5]", "\"packedBins\":{\"min\":-0.5,\"size\":1,\"count\":2}"}) {
+    const auto run =
+        open("run.jsonl",
+             at_two_steps(std::string("{\"_step\":STEP,\"layer_1/tokens_per_expert\":{\"_type\":\"histogram\",") +
+                          "\"values\":[30,50]," + limits + "}}\n"))
+            .histories.at(0);
+    EXPECT_EQ(run->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{30, 50})) << limits;
+  }
+}
+
+TEST_F(FurtherLayouts, LoadsAreNotTakenForWhatTheyAreNot) {
+  const auto account_of = [&](const char* values) {
+    return account_text(
+        open("run.jsonl", at_two_steps(std::string("{\"step\":STEP,\"loss\":2.5,") + values + "}\n")).accounts.at(0));
+  };
+  EXPECT_TRUE(says(account_of("\"expert_load_pct\":{\"layer_0\":[25,25,30,20]}"), "add up to 100, as percent do"));
+  EXPECT_FALSE(says(account_of("\"expert_tokens_by_rank\":[[6,7,5],[6,7,5]]"), "confirm"));
 }
 
 }  // namespace

@@ -190,5 +190,24 @@ TEST_F(FollowedLog, AFolderIsToldAndWaitedFor) {
   EXPECT_TRUE(soon([&] { return follower.problem() == "not a file"; }));
 }
 
+TEST_F(FollowedLog, LoadsOfRanksThatFollowEachOtherAreAdded) {
+  for (const char* rank : {"0", "1"})
+    for (const char* step : {"1", "2"})
+      append(R"({"rank":)" + std::string(rank) + R"(,"step":)" + step +
+             R"(,"loss":2,"tokens_per_expert":[[3,5]]})"
+             "\n");
+  append(R"({"rank":2,"step":1,"loss":2,"tokens_per_expert":[[1,7]]})"
+         "\n"
+         R"({"rank":2,"step":2,)");
+  const Follower follower(path_.string());
+  ASSERT_TRUE(soon([&] { return last_step(follower) == 2; }));
+  EXPECT_EQ(follower.histories()[0]->frame_at(1)->routers.at(0).tokens_per_expert, (std::vector<std::uint32_t>{7, 17}));
+  append(R"("loss":2,"tokens_per_expert":[[1,7]]})"
+         "\n");
+  EXPECT_TRUE(soon([&] {
+    return follower.histories()[0]->frame_at(2)->routers.at(0).tokens_per_expert == std::vector<std::uint32_t>{7, 17};
+  }));
+}
+
 }  // namespace
 }  // namespace moescope
