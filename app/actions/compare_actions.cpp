@@ -69,26 +69,6 @@ bool canForceBalance(const std::vector<RunConfig>& configs) {
   return !configs.front().router.force_balance && std::ranges::all_of(withForcedBalance(configs), is_valid);
 }
 
-// The runs with the model, batches and learning rates of the larger preset; empty: their model is not that of the
-// smaller one.
-std::vector<RunConfig> inLargerPreset(std::vector<RunConfig> configs) {
-  const RunConfig smaller = load_preset(kSmallerPreset).config, larger = load_preset(kLargerPreset).config;
-  for (RunConfig& config : configs) {
-    RunConfig other = config;
-    other.model = smaller.model;
-    if (!difference(config, other).empty()) return {};
-    config.model = larger.model;
-    config.parallel = larger.parallel;
-    config.data.batch = larger.data.batch;
-    config.data.seq = larger.data.seq;
-    const std::int64_t steps = config.optimizer.total_steps;
-    config.optimizer = larger.optimizer;
-    config.optimizer.total_steps = steps;
-    if (!first_problem(config).empty()) return {};
-  }
-  return configs;
-}
-
 // Returns the settings of each log, which its first lines state.
 std::vector<ComparedRun> comparedLogs(const std::vector<HistoryPtr>& histories) {
   std::vector<ComparedRun> compared;
@@ -131,10 +111,8 @@ CompareActions::CompareActions(const Context& context, ComparedRuns* compared, R
   connect(workspaces_->compare()->strip(), &VerdictStrip::stepsRequested, this, &CompareActions::stepsRequested);
   connect(workspaces_->compare()->strip(), &VerdictStrip::forcedBalanceRequested, this,
           [this] { emit startRequested(withForcedBalance(session_->configs())); });
-  connect(workspaces_->compare()->strip(), &VerdictStrip::largerPresetRequested, this,
-          [this] { emit startRequested(inLargerPreset(session_->configs())); });
   connect(workspaces_->compare()->strip(), &VerdictStrip::seedsRequested, this, [this] {
-    seeds_left_ = kSeedsAtOnce;
+    seeds_left_ = workspaces_->compare()->judged()->seedsToAdd();
     trainNextSeed();
   });
 }
@@ -371,7 +349,6 @@ void CompareActions::showDifferences() {
   workspaces_->compare()->judged()->setLive(session_->isLive());
   if (!session_->isLive()) compared_->setGoesOn(session_->isFollowing());
   workspaces_->compare()->judged()->setCanForce(session_->isLive() && canForceBalance(configs));
-  workspaces_->compare()->judged()->setCanEnlarge(session_->hasConfig() && !inLargerPreset(configs).empty());
   workspaces_->compare()->judged()->setRoom(session_->histories().size() < kMaxRuns);
   chips_->setLive(session_->isLive());
   takeSeed();

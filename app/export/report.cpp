@@ -267,8 +267,7 @@ QString HtmlReport::nextStep() const {
   else if (found.how == Settlement::How::forced_balance)
     step = "train all runs again with forced balance: the verdicts are then about arithmetic alone.";
   else if (judged.isOverSeeds() && judged.dependsOnSeed())
-    step = (judged.wantsLargerPreset() ? "compare in a larger model. " : "train the same runs with further seeds. ") +
-           judged.openSeedForms().value(0) + '.';
+    step = "train the same runs with further seeds. " + judged.openSeedsText() + '.';
   else if (judged.dependsOnSeed())
     step = "train the same runs with further seeds: these are the verdicts of one seed, and another may give another.";
   else if (found.how == Settlement::How::more_steps)

@@ -43,7 +43,7 @@ Overview::Overview(Selection* selection, FindingsWatch* findings, const CompareW
   addVerdict(findings)->addTiles();
   auto* strip = compare.makeStrip(findings);
   for (auto signal : {&VerdictStrip::runWanted, &VerdictStrip::twinRequested, &VerdictStrip::forcedBalanceRequested,
-                      &VerdictStrip::seedsRequested, &VerdictStrip::largerPresetRequested})
+                      &VerdictStrip::seedsRequested})
     connect(strip, signal, compare.strip(), signal);
   connect(strip, &VerdictStrip::stepsRequested, compare.strip(), &VerdictStrip::stepsRequested);
   connect(selection_, &Selection::dataChanged, strip,

@@ -175,7 +175,6 @@ bool JudgedRuns::dependsOnSeed() const {
   return std::ranges::any_of(candidates(), [this](int place) { return depends_on_seed(conclusion(place)); });
 }
 
-// The gap of a format is a smaller share of what matters in a larger model (docs/comparing-runs.md).
 JudgedRuns::OpenSeeds JudgedRuns::openSeeds() const {
   OpenSeeds open;
   for (std::size_t i = 0; i < over_seeds_.size(); ++i) {
@@ -187,15 +186,17 @@ JudgedRuns::OpenSeeds JudgedRuns::openSeeds() const {
   return open;
 }
 
-QStringList JudgedRuns::openSeedForms() const {
+int JudgedRuns::seedsToAdd() const {
+  const double missing = std::ceil(openSeeds().seeds) - to_int(seeds_.size()) - 1;
+  return static_cast<int>(std::clamp<double>(missing, kSeedsAtOnce, kMostSeedsAtOnce));
+}
+
+QString JudgedRuns::openSeedsText() const {
   const auto [letters, seeds] = openSeeds();
   if (letters.isEmpty()) return {};
-  const QString words = QString("%1 may take %2 seeds")
-                            .arg(listed(letters), seeds > kManySeeds ? QString("more than %1").arg(kManySeeds)
-                                                                     : QString("about %1").arg(seeds));
-  if (!wantsLargerPreset()) return {words};
-  return {QString("%1 in %2, fewer in %3, a larger model").arg(words, kSmallerPreset, kLargerPreset),
-          QString("%1 in %2").arg(words, kSmallerPreset), words};
+  return QString("%1 may take %2 seeds")
+      .arg(listed(letters),
+           seeds > kManySeeds ? QString("more than %1").arg(kManySeeds) : QString("about %1").arg(seeds));
 }
 
 }  // namespace moescope

@@ -14,10 +14,8 @@
 
 namespace moescope {
 
-inline constexpr int kSeedsAtOnce = 3;  // seeds that one click adds
-inline constexpr int kSeedsWorthwhile = 4 * kSeedsAtOnce;
-// A comparison in the smaller preset can train in the model of the larger one.
-inline constexpr const char *kSmallerPreset = "nano", *kLargerPreset = "small";
+// Fewest and most seeds that one click adds.
+inline constexpr int kSeedsAtOnce = 3, kMostSeedsAtOnce = 12;
 
 // Returns the number of decimal places that show two digits of `matters`, the smallest gap that matters.
 int placesFor(float matters);
@@ -78,10 +76,9 @@ class JudgedRuns : public QObject {
     double seeds = 0;
   };
   OpenSeeds openSeeds() const;
-  // True if far more seeds would be needed than one click adds, and the larger preset can train the same runs.
-  bool wantsLargerPreset() const { return can_enlarge_ && openSeeds().seeds > kSeedsWorthwhile; }
-  // What would settle verdicts that several seeds leave open, in one or several lengths.
-  QStringList openSeedForms() const;
+  // Seeds that one click adds: as many as may settle the open verdicts.
+  int seedsToAdd() const;
+  QString openSeedsText() const;  // "B may take about 17 seeds"; empty: several seeds leave no verdict open
 
   Loss loss() const { return loss_; }
   void setLoss(Loss loss) {
@@ -94,10 +91,6 @@ class JudgedRuns : public QObject {
   // Whether the open runs can start again with forced balance.
   void setCanForce(bool can_force) {
     if (std::exchange(can_force_, can_force) != can_force) emit changed();
-  }
-  // Whether the open runs have the model of the smaller preset and can train in that of the larger one.
-  void setCanEnlarge(bool can_enlarge) {
-    if (std::exchange(can_enlarge_, can_enlarge) != can_enlarge) emit changed();
   }
   bool live() const { return live_; }
   void setLive(bool live) {
@@ -130,7 +123,7 @@ class JudgedRuns : public QObject {
   bool is_stale_ = true;  // the frame, the runs or the rule have changed since update()
   RunGaps training_, validation_{Metric::val_loss};
   Loss loss_ = Loss::deciding;
-  bool room_ = false, live_ = false, can_force_ = false, can_enlarge_ = false;
+  bool room_ = false, live_ = false, can_force_ = false;
   int baseline_ = 0;
   std::int64_t goal_ = 0, shown_last_step_ = kNoLastStep;
   float seconds_per_step_ = kNoValue;

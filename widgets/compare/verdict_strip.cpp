@@ -32,7 +32,7 @@ VerdictStrip::VerdictStrip(Selection* selection, JudgedRuns* judged, QWidget* pa
   connect(button_, &QPushButton::clicked, this, [this] {
     if (!is_newest_) return selection_->setFollowing(true);
     if (step_ > 0) return emit stepsRequested(step_);
-    if (asks_for_seeds_) return judged_->wantsLargerPreset() ? emit largerPresetRequested() : emit seedsRequested();
+    if (asks_for_seeds_) return emit seedsRequested();
     if (!judged_->live() || selection_->histories().size() == 1) return emit runWanted();
     force_ ? emit forcedBalanceRequested() : emit twinRequested();
   });
@@ -202,7 +202,7 @@ QStringList VerdictStrip::seedForms() const {
   const QString steps = formatCount(judged_->conclusion(judged_->candidates().front()).steps.last + 1);
   const QString seeds = QString("Means of %1, %2 steps each").arg(judged_->seedText(), steps);
   QStringList forms;
-  for (const QString& open : judged_->openSeedForms())
+  if (const QString open = judged_->openSeedsText(); !open.isEmpty())
     forms << seeds + QStringLiteral(". ") + open << judged_->seedText() + QStringLiteral(". ") + open;
   return forms << seeds << judged_->seedText();
 }
@@ -316,15 +316,8 @@ void VerdictStrip::fillSettlement() {
   } else if (is_alone) {
     words = "Compare with...";
     tip = "Trains a twin of run A with another value of a setting beside it (C)";
-  } else if (asks_for_seeds_ && judged_->wantsLargerPreset()) {
-    words = QString("Compare in %1").arg(kLargerPreset);
-    tip =
-        QString(
-            "Trains these runs from step 0 in the model of %1, some times slower. A format's gap is a smaller share of "
-            "what matters there. This recording is kept")
-            .arg(kLargerPreset);
   } else if (asks_for_seeds_) {
-    words = QString("Train %1 more seeds").arg(kSeedsAtOnce);
+    words = QString("Train %1 more seeds").arg(judged_->seedsToAdd());
     tip =
         "Trains these runs again from step 0 with the next seeds, one after another, to the end that their settings "
         "plan. All rows then have the mean gaps of all seeds up to that step. Each recording is kept";

@@ -39,7 +39,6 @@ class VerdictStrip : public QWidget {
   void twinRequested();                  // requests a noise twin
   void forcedBalanceRequested();         // requests that all runs start again with forced balance
   void seedsRequested();                 // requests that all runs start again with further seeds, one after another
-  void largerPresetRequested();          // requests that all runs start again in the model of the larger preset
   void stepsRequested(qint64 step);      // requests training up to `step`
   void explanationRequested(QPoint at);  // global position
 
