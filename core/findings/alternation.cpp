@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "core/findings/oscillation_watch.h"
+#include "core/numerics/statistics/correlation.h"
 
 namespace moescope {
 namespace {
@@ -89,13 +90,9 @@ bool loss_follows(std::span<const double> component, std::span<const float> loss
   if (losses.size() != component.size() || losses.size() < 3) return false;
   if (!std::ranges::all_of(losses, [](float loss) { return std::isfinite(loss); })) return false;
   const std::vector<double> residuals = without_trend(losses);
-  double ab = 0, aa = 0, bb = 0;
-  for (std::size_t i = 0; i < residuals.size(); ++i) {
-    ab += residuals[i] * component[i];
-    aa += residuals[i] * residuals[i];
-    bb += component[i] * component[i];
-  }
-  return aa > 0 && bb > 0 && std::fabs(ab) > kMinLossCorrelation * std::sqrt(aa * bb);
+  Correlation correlation;
+  for (std::size_t i = 0; i < residuals.size(); ++i) correlation.add(residuals[i], component[i]);
+  return std::fabs(correlation.value()) > kMinLossCorrelation;
 }
 
 bool is_uneven(std::span<const float> rows, std::span<const float> mean) {

@@ -5,6 +5,7 @@
 
 #include "core/files/text/no_value.h"
 #include "core/findings/recent_load.h"
+#include "core/frame/router_stats.h"
 
 namespace moescope {
 
@@ -137,8 +138,7 @@ void LossWatch::judge_rise() {
   if (std::ssize(recent_) < kMedianOf) return;
   std::vector<float> newest;
   for (auto recent = recent_.end() - kMedianOf; recent != recent_.end(); ++recent) newest.push_back(recent->loss);
-  std::ranges::nth_element(newest, newest.begin() + kMedianOf / 2);
-  median_ = newest[kMedianOf / 2];
+  median_ = percentile(std::move(newest), 0.5);
   if (!(median_ >= lowest_)) {
     lowest_ = median_;
     lowest_step_ = last_step_;
@@ -243,8 +243,7 @@ void GradientWatch::add(Norm newest) {
   if (recent_.size() < kNormsOfMedian) return;
   std::vector<float> norms;
   for (const Norm& norm : recent_) norms.push_back(norm.norm);
-  std::ranges::nth_element(norms, norms.begin() + kNormsOfMedian / 2);
-  median_ = norms[kNormsOfMedian / 2];
+  median_ = percentile(std::move(norms), 0.5);
   // Norms of 0 are steps without a gradient, as those of a policy gradient if all rewards are equal.
   if (median_ > 0 && (lowest_ == 0 || median_ < lowest_)) {
     lowest_ = median_;

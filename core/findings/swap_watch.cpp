@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "core/numerics/statistics/correlation.h"
+
 namespace moescope {
 
 namespace {
@@ -10,14 +12,11 @@ constexpr double kNewPart = 0.2;  // weight of the newest window in the moving m
 constexpr int kMinWindows = 3;    // windows with a swap before it is reported
 
 double correlation_of(std::span<const float> a, std::span<const float> b) {
-  double ab = 0, aa = 0, bb = 0;
-  for (std::size_t e = 0; e < a.size(); ++e) {  // both have the mean 1
-    const double x = static_cast<double>(a[e]) - 1, y = static_cast<double>(b[e]) - 1;
-    ab += x * y;
-    aa += x * x;
-    bb += y * y;
-  }
-  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
+  Correlation correlation;  // both have the mean 1
+  for (std::size_t e = 0; e < a.size(); ++e)
+    correlation.add(static_cast<double>(a[e]) - 1, static_cast<double>(b[e]) - 1);
+  const double value = correlation.value();
+  return std::isnan(value) ? 0 : value;
 }
 
 double fisher_deviations(double correlation, std::size_t experts) {

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "core/frame/router_stats.h"
+
 namespace moescope {
 namespace {
 
@@ -25,19 +27,13 @@ struct TypicalLoss {
   double value = 0, error = 0;  // `error`: standard error of the median
 };
 
-float median(std::vector<float> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 TypicalLoss typical(std::span<const StepLoss> losses) {
   std::vector<float> values, distances;
   for (const StepLoss& step_loss : losses) values.push_back(step_loss.loss);
-  const float middle = median(values);
-  for (const float value : values) distances.push_back(std::fabs(value - middle));
-  const double deviation = kMadToDeviation * median(distances);
-  return {static_cast<double>(middle), kErrorOfMedian * deviation / std::sqrt(losses.size())};
+  const float median = percentile(values, 0.5);
+  for (const float value : values) distances.push_back(std::fabs(value - median));
+  const double deviation = kMadToDeviation * percentile(distances, 0.5);
+  return {static_cast<double>(median), kErrorOfMedian * deviation / std::sqrt(losses.size())};
 }
 
 struct NewestLosses {
