@@ -65,7 +65,7 @@ HardwareNumber hardware_number(TomlSection& section) {
 HardwareProfile read_profile(TomlSection& root) {
   HardwareProfile profile;
   profile.name = needed_text(root, "name");
-  profile.gpu = needed_text(root, "gpu");
+  needed_text(root, "gpu");  // for the reader of the file
   for (const NamedHardwareNumber& number : kNumbers) {
     if (number.required) root.require(number.key);
     root.inside(number.key, [&](TomlSection& section) { profile.*number.number = hardware_number(section); });

@@ -18,7 +18,7 @@ struct HardwareNumber {
 
 // Units: TFLOP/s without sparsity; GB/s per GPU and direction. Achieved rates are the rates that the step model uses.
 struct HardwareProfile {
-  std::string name, gpu;
+  std::string name;
   HardwareNumber bf16_dense, fp8_dense;                         // peak
   HardwareNumber memory, memory_copy;                           // peak, and achieved by a copy (bytes read and written)
   HardwareNumber nvlink, network;                               // line rates

@@ -302,7 +302,7 @@ std::vector<LayerComparison> compare_with_measured(const LayerModel& model) {
       if (!standard && std::isnan(times.deep_ep_layer_ms)) continue;
       rows.push_back({shape, routing, kind, model.predict(shape, routing, kind),
                       standard ? times.standard_comm_ms : times.deep_ep_comm_ms,
-                      standard ? times.standard_layer_ms : times.deep_ep_layer_ms, times.experts_ms});
+                      standard ? times.standard_layer_ms : times.deep_ep_layer_ms});
     }
   return rows;
 }

@@ -58,7 +58,7 @@ struct LayerComparison {
   ClusterRouting routing;
   AllToAll all_to_all;
   LayerTime predicted;
-  double measured_comm_ms, measured_layer_ms, measured_experts_ms;  // NaN if not measured
+  double measured_comm_ms, measured_layer_ms;  // NaN if not measured
 };
 
 // Returns for each measured layer a row with the standard all-to-all, then a row with DeepEP if it was measured.

@@ -29,10 +29,6 @@ std::int64_t attention_linear_parameters(const ModelShape& s) {
 
 }  // namespace
 
-std::span<const ModelShape> model_shapes() {
-  return kShapes;
-}
-
 const ModelShape& model_shape(std::string_view name) {
   for (const ModelShape& shape : kShapes)
     if (shape.name == name) return shape;

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -24,8 +23,7 @@ struct ModelShape {
   std::int64_t n_moe_layers() const { return n_layers - n_dense_layers; }
 };
 
-std::span<const ModelShape> model_shapes();  // debugmodel, 16B, 236B, 671B
-// Throws std::runtime_error that names the known shapes.
+// Returns the shape debugmodel, 16B, 236B or 671B. Throws std::runtime_error that names the known shapes.
 const ModelShape& model_shape(std::string_view name);
 
 // FLOPs per token that the hardware does in one forward pass. Attention is causal, so only half of the pairs count.

@@ -138,10 +138,6 @@ float mean_max_vio(const RoutedIds& routed, int parts) {
   return counted > 0 ? static_cast<float>(sum / counted) : kNoValue;
 }
 
-float coefficient_of_variation(std::span<const std::uint32_t> counts) {
-  return load_figures(counts, 1).cv;
-}
-
 float entropy_norm(std::span<const std::uint32_t> counts) {
   return load_figures(counts, 1).entropy_norm;
 }

@@ -39,10 +39,6 @@ struct RoutedIds {
 // without a token that counts are left out.
 float mean_max_vio(const RoutedIds& routed, int parts);
 
-// std(n_e) / n with the population's standard deviation (divided by E). Its square is the load loss of
-// arXiv:1701.06538.
-float coefficient_of_variation(std::span<const std::uint32_t> counts);
-
 // H / ln E with H = -sum p_e ln p_e, p_e = n_e / sum n_e: 1 is uniform, 0 is all on one expert. 1 for E = 1.
 float entropy_norm(std::span<const std::uint32_t> counts);
 
@@ -113,7 +109,8 @@ class LoadWindow {
 
 // Fills the figures that follow from other values of the router and from the window that ends with its counts: max_vio,
 // cv, entropy_norm, padding_fraction (to 32 rows), max_vio_window, dead_fraction, mutual_information. Figures that have
-// a value keep it.
+// a value keep it. cv is std(n_e) / n with the population's standard deviation (divided by E); its square is the load
+// loss of arXiv:1701.06538.
 void fill_derived_figures(RouterFrame& router, const LoadWindow& window);
 
 // Figures of one MoE layer's dispatch, computed from its token copies. Legend: T tokens, R ranks, N nodes.

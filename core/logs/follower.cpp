@@ -57,10 +57,6 @@ Follower::Follower(std::string path, int run, std::size_t most_runs, std::vector
   thread_ = std::jthread([this](const std::stop_token& stop) { follow(stop); });
 }
 
-Follower::Follower(std::string path, ByHand) : path_(std::move(path)) {
-  begin();
-}
-
 void Follower::begin() {
   auto followed = followed_at(input_ ? input_->path() : path_, options_);
   const std::lock_guard lock(mutex_);

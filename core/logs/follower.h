@@ -24,10 +24,6 @@ class Follower {
   // ImportOptions. Throws std::runtime_error as StandardInput does.
   explicit Follower(std::string path, int run = 0, std::size_t most_runs = SIZE_MAX, std::vector<std::string> only = {},
                     const StatedLog& stated = {});
-  // Tag of a follower without a thread, which reads the file only when look() is called.
-  struct ByHand {};
-  Follower(std::string path, ByHand);
-  void look() { followed_->look({}); }
 
   const std::string& path() const { return path_; }
   // Returns a history for each run; none before the first step. Later calls may return new histories in place of these,

@@ -15,6 +15,7 @@
 #include "core/config/config_toml.h"
 #include "core/training/engine/engine.h"
 #include "tests/benchmarks/bench_measures.h"
+#include "tests/support/engine_frames.h"
 
 namespace moescope {
 namespace {
@@ -26,7 +27,7 @@ std::unique_ptr<Engine> runs_of(const RunConfig& config, int count) {
 
 double step_seconds(Engine& runs) {
   const auto start = std::chrono::steady_clock::now();
-  runs.train_until(runs.next_step() + 1);
+  train_until(runs, runs.next_step() + 1);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 

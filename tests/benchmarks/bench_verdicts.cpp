@@ -25,6 +25,7 @@
 #include "core/findings/comparison/verdict_words.h"
 #include "core/training/engine/engine.h"
 #include "tests/benchmarks/verdict_power.h"
+#include "tests/support/engine_frames.h"
 #include "tests/support/made_up_losses.h"
 
 namespace moescope {
@@ -46,7 +47,7 @@ std::vector<HistoryPtr> train(const RunConfig& config, int twins) {
     trainers.emplace_back(equal);
   }
   Engine engine(std::move(trainers));
-  engine.train_until(config.optimizer.total_steps);
+  train_until(engine, config.optimizer.total_steps);
   return {engine.histories().begin(), engine.histories().end()};
 }
 

@@ -29,6 +29,7 @@
 #include "core/numerics/threads.h"
 #include "core/training/engine/engine.h"
 #include "tests/benchmarks/bench_measures.h"
+#include "tests/support/engine_frames.h"
 
 namespace moescope {
 
@@ -91,7 +92,7 @@ class PowerRuns {
   bool train_until(std::int64_t step, const std::function<bool()>& is_late) {
     for (const auto& engine : engines_) {
       if (is_late()) return false;
-      engine->train_until(step);
+      moescope::train_until(*engine, step);
     }
     return true;
   }

@@ -5,9 +5,10 @@
 //
 // A change is 3 bytes and its text: its kind (0 to 3), and the length of the text (low byte first).
 #include <algorithm>
+#include <memory>
 #include <string>
 
-#include "core/logs/follower.h"
+#include "core/logs/followed.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "tests/fuzz/fuzz_input.h"
 
@@ -32,19 +33,19 @@ void act(int what, std::string_view text, std::string& file) {
   }
 }
 
-void require_same(const Follower& follower, const std::string& file) {
+void require_same(const Followed& followed, const std::string& file) {
   LogReader reader("followed");
   LineSplitter lines;
   lines.add(file, reader);
-  require(std::stoll(follower.amount()) == reader.lines(), "the lines of the file as it is now");
-  require(follower.bad().count() == reader.bad().count(), "its bad lines");
-  const auto followed = follower.histories(), read = reader.histories();
-  require(followed.size() == read.size(), "its runs");
+  require(std::stoll(followed.amount()) == reader.lines(), "the lines of the file as it is now");
+  require(followed.bad().count() == reader.bad().count(), "its bad lines");
+  const auto histories = followed.histories(), read = reader.histories();
+  require(histories.size() == read.size(), "its runs");
   for (std::size_t i = 0; i < read.size(); ++i) {
-    require(followed[i]->steps() == read[i]->steps(), "their steps");
+    require(histories[i]->steps() == read[i]->steps(), "their steps");
     const auto losses_of = [&](const History& run) { return run.values_in(Metric::ce_loss, kWholeRun, run.steps()); };
     const auto is_same = [](float a, float b) { return a == b || (a != a && b != b); };
-    require(std::ranges::equal(losses_of(*followed[i]), losses_of(*read[i]), is_same), "their losses");
+    require(std::ranges::equal(losses_of(*histories[i]), losses_of(*read[i]), is_same), "their losses");
   }
 }
 
@@ -55,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string_view unread(reinterpret_cast<const char*>(data), size);
   std::string file;
   const std::string path = as_file(data, 0);
-  Follower follower(path, Follower::ByHand());
+  const std::unique_ptr<Followed> followed = follow_lines(path, {});
   while (unread.size() >= 3 && file.size() < kRecognised) {
     const int what = unread[0] & 3;
     const std::size_t length =
@@ -65,9 +66,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     unread.remove_prefix(text.size());
     act(what, text, file);
     as_file(reinterpret_cast<const std::uint8_t*>(file.data()), file.size());
-    follower.look();
-    const bool follows_one_file = follower.problem().empty() && follower.restart_remarks().empty();
-    if (file.size() < kRecognised && follows_one_file) require_same(follower, file);
+    followed->look({});
+    const bool follows_one_file = followed->problem().empty() && followed->restart_remarks().empty();
+    if (file.size() < kRecognised && follows_one_file) require_same(*followed, file);
   }
   return 0;
 }

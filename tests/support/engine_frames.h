@@ -1,6 +1,7 @@
-// The frames of an engine's steps.
+// Steps of an engine.
 #pragma once
 
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,13 @@ inline std::vector<TelemetryFrame> step_frames(Engine& engine) {
   bool wants_one = true;
   engine.train([&] { return std::exchange(wants_one, false); }, kept);
   return std::move(kept.frames);
+}
+
+// Trains up to `step`, which is not taken, or up to trouble, and waits until the histories have the frames.
+inline void train_until(Engine& engine, std::int64_t step) {
+  EngineObserver nobody;
+  engine.train([&] { return engine.next_step() < step && !engine.trouble(); }, nobody);
+  engine.sink().flush();
 }
 
 }  // namespace moescope

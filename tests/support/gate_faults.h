@@ -12,6 +12,7 @@
 #include "core/findings/comparison/regression_gate.h"
 #include "core/lessons/lesson.h"
 #include "core/training/engine/engine.h"
+#include "tests/support/engine_frames.h"
 
 namespace moescope {
 
@@ -113,7 +114,7 @@ inline HistoryPtr train_with_fault(const GateFault& fault, GateChance chance, st
   trainers.emplace_back(config);
   Engine engine(std::move(trainers));
   if (from && is_live(fault)) {
-    engine.train_until(*from);
+    train_until(engine, *from);
     for (const ConfigDifference& change : difference(fault.right, fault.wrong)) {
       const ConfigField& field = change.setting.field();
       engine.find(0)->apply({0, change.setting, parse_value(field, change.b)});
@@ -121,7 +122,7 @@ inline HistoryPtr train_with_fault(const GateFault& fault, GateChance chance, st
       engine.sink().publish(change_marker(0, *from, field.key, change.a, change.b));
     }
   }
-  engine.train_until(steps);
+  train_until(engine, steps);
   engine.sink().flush();
   return engine.histories().front();
 }

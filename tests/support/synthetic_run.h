@@ -93,7 +93,10 @@ class SyntheticRun {
       router.gate_mass[e] = static_cast<float>(router.tokens_per_expert[e] / std::max(1.0, total));
     router.max_vio = max_vio(router.tokens_per_expert);
     router.max_vio_window = static_cast<float>(router.max_vio * (0.5 + 0.05 * noise()));
-    router.cv = coefficient_of_variation(router.tokens_per_expert);
+    RouterFrame derived;
+    derived.tokens_per_expert = router.tokens_per_expert;
+    fill_derived_figures(derived, LoadWindow(experts, 1));
+    router.cv = derived.cv;
     router.entropy_norm = entropy_norm(router.tokens_per_expert);
     router.dead_fraction = step < 180 && layer == 2 ? 1.0f / experts : 0.0f;
     router.margin = 0.05f;

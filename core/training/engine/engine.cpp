@@ -117,12 +117,6 @@ void Engine::train(const std::function<bool()>& wants_step, EngineObserver& obse
   observer.ended(*this);
 }
 
-void Engine::train_until(std::int64_t step) {
-  EngineObserver nobody;
-  train([&] { return next_step() < step && !trouble_; }, nobody);
-  sink_->flush();
-}
-
 void Engine::take_step(EngineObserver& observer) {
   const std::int64_t step = next_step();
   in_step_ = first().number;

@@ -79,7 +79,6 @@ class Engine {
   // Takes a step whenever `wants_step` returns true. Returns when it returns false or after stop(). Trouble of a run
   // does not end train(): `wants_step` decides.
   void train(const std::function<bool()>& wants_step, EngineObserver& observer);
-  void train_until(std::int64_t step);  // ends before `step`, or at trouble
   // Ends train() after the current training calls; some runs may have taken the step and others not.
   void stop() { stopping_ = true; }
 

@@ -57,14 +57,15 @@ CalibrationReport report_of(const toml::table& measured, double memory_GBps = 43
   std::ostringstream text;
   text << measured;
   CalibrationReport report;
-  report.rows = compare_with_measured(LayerModel(parse_calibration(text.str(), "changed.toml"), memory_GBps));
+  const LayerModel model(parse_calibration(text.str(), "changed.toml"), memory_GBps);
+  report.rows = compare_with_measured(model);
   std::vector<double> layer, comm, experts;
   for (const LayerComparison& row : report.rows) {
     layer.push_back(std::fabs(row.predicted.layer_ms() / row.measured_layer_ms - 1));
     comm.push_back(std::fabs(row.predicted.comm_ms / row.measured_comm_ms - 1));
-    if (row.all_to_all == AllToAll::standard)
-      experts.push_back(std::fabs(row.predicted.experts_ms / row.measured_experts_ms - 1));
   }
+  for (const auto& [shape, routing, times] : model.calibration().layers)
+    experts.push_back(std::fabs(model.predict(shape, routing, AllToAll::standard).experts_ms / times.experts_ms - 1));
   report.layer = summarize(layer);
   report.comm = summarize(comm);
   report.experts = summarize(experts);

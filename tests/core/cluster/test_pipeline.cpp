@@ -30,7 +30,8 @@ TEST(Pipeline, LayersOfThePublishedRuns) {
 }
 
 TEST(Pipeline, EveryLayerIsInOneStage) {
-  for (const ModelShape& shape : model_shapes())
+  for (const char* name : {"debugmodel", "16B", "236B", "671B"}) {
+    const ModelShape& shape = model_shape(name);
     for (int stages = 1; stages <= shape.n_layers + 2; ++stages) {
       int dense = 0, moe = 0;
       for (const StageLayers& stage : layers_by_stage(shape, stages)) {
@@ -41,6 +42,7 @@ TEST(Pipeline, EveryLayerIsInOneStage) {
       EXPECT_EQ(dense, shape.n_dense_layers) << shape.name << " " << stages;
       EXPECT_EQ(moe, shape.n_moe_layers()) << shape.name << " " << stages;
     }
+  }
   EXPECT_THROW(layers_by_stage(model_shape("671B"), 64), std::runtime_error);
 }
 

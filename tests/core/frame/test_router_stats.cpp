@@ -13,6 +13,14 @@ namespace {
 
 using Counts = std::vector<std::uint32_t>;
 
+// Returns the spread of the load (CV).
+float spread(const Counts& counts) {
+  RouterFrame router;
+  router.tokens_per_expert = counts;
+  fill_derived_figures(router, LoadWindow(to_int(counts.size()), 1));
+  return router.cv;
+}
+
 TEST(MeanMaxVio, IsTheMeanOfThePartsOwn) {
   // Two parts of two tokens, top 2 of 4: the first part uses experts 0 and 1 (MaxVio 1), the second all (MaxVio 0).
   const std::vector<std::int32_t> ids = {0, 1, 0, 1, 0, 1, 2, 3};
@@ -29,7 +37,7 @@ TEST(RouterStats, WorkedExample) {
   EXPECT_FLOAT_EQ(utilisation(n, 0), 1.5f);
   EXPECT_FLOAT_EQ(utilisation(n, 2), 0.0f);
   EXPECT_FLOAT_EQ(max_vio(n), 1.0f);
-  EXPECT_FLOAT_EQ(coefficient_of_variation(n), std::sqrt((4 + 4 + 16 + 16) / 4.0f) / 4);
+  EXPECT_FLOAT_EQ(spread(n), std::sqrt((4 + 4 + 16 + 16) / 4.0f) / 4);
   const double h = -(6 / 16.0 * std::log(6 / 16.0) + 2 / 16.0 * std::log(2 / 16.0) + 0.5 * std::log(0.5));
   EXPECT_NEAR(entropy_norm(n), h / std::log(4.0), 1e-6);
   EXPECT_FLOAT_EQ(padding_fraction(n, 8), (2 + 6 + 0 + 0) / 16.0f);
@@ -55,23 +63,23 @@ TEST(RouterStats, Percentiles) {
 TEST(RouterStats, UniformAndCollapsed) {
   const Counts uniform(64, 32);
   EXPECT_EQ(max_vio(uniform), 0.0f);
-  EXPECT_EQ(coefficient_of_variation(uniform), 0.0f);
+  EXPECT_EQ(spread(uniform), 0.0f);
   EXPECT_NEAR(entropy_norm(uniform), 1.0f, 1e-6);
   EXPECT_EQ(padding_fraction(uniform, 32), 0.0f);
   Counts collapsed(64, 0);
   collapsed[5] = 2048;
   EXPECT_FLOAT_EQ(max_vio(collapsed), 63.0f);
-  EXPECT_FLOAT_EQ(coefficient_of_variation(collapsed), std::sqrt(63.0f));
+  EXPECT_FLOAT_EQ(spread(collapsed), std::sqrt(63.0f));
   EXPECT_EQ(entropy_norm(collapsed), 0.0f);
 }
 
 TEST(RouterStats, NothingRoutedHasNoValue) {
   const Counts none(8, 0);
   const std::vector<std::uint64_t> none64(8, 0);
-  for (const float v : {utilisation(none, 3), max_vio(none), coefficient_of_variation(none), entropy_norm(none),
-                        padding_fraction(none, 32), dropped_fraction(none, 1.0), dead_fraction(none64),
-                        dropped_fraction(Counts{1, 2}, 0.0), filler_fraction(none, 1.0),
-                        filler_fraction(Counts{1, 2}, 0.0), score_entropy(std::vector<float>(4, 0.0f))}) {
+  for (const float v :
+       {utilisation(none, 3), max_vio(none), spread(none), entropy_norm(none), padding_fraction(none, 32),
+        dropped_fraction(none, 1.0), dead_fraction(none64), dropped_fraction(Counts{1, 2}, 0.0),
+        filler_fraction(none, 1.0), filler_fraction(Counts{1, 2}, 0.0), score_entropy(std::vector<float>(4, 0.0f))}) {
     EXPECT_TRUE(is_missing(v));
   }
 }
@@ -177,7 +185,7 @@ TEST(RouterStats, SpreadAndEntropyByChanceAgreeWithSimulation) {
     for (int trial = 0; trial < kTrials; ++trial) {
       const Counts counts = chosen_by_chance(rng, c.tokens, c.top_k, c.n_experts);
       entropy += static_cast<double>(entropy_norm(counts)) * std::log(c.n_experts) / kTrials;
-      const auto cv = static_cast<double>(coefficient_of_variation(counts));
+      const auto cv = static_cast<double>(spread(counts));
       squares += cv * cv / kTrials;
     }
     EXPECT_NEAR(load_entropy_by_chance(c.tokens, c.top_k, c.n_experts), entropy, 0.005) << c.tokens;

@@ -8,6 +8,7 @@
 #include "core/config/config_toml.h"
 #include "core/model/learner.h"
 #include "core/training/engine/engine.h"
+#include "tests/support/engine_frames.h"
 
 namespace moescope {
 namespace {
@@ -52,7 +53,7 @@ TEST(Perturbation, GrowsWhileTraining) {
     trainers.emplace_back(config);
   }
   Engine engine(std::move(trainers));
-  engine.train_until(120);
+  train_until(engine, 120);
   std::vector<std::vector<float>> losses;
   for (const auto& history : engine.histories())
     losses.push_back(history->values(Metric::ce_loss, kWholeRun, {0, 119}));

@@ -14,6 +14,7 @@
 #include "core/findings/comparison/comparison.h"
 #include "core/findings/comparison/verdict_words.h"
 #include "core/training/engine/engine.h"
+#include "tests/support/engine_frames.h"
 #include "tests/support/seeds.h"
 
 namespace moescope {
@@ -22,7 +23,7 @@ namespace {
 // Returns the histories of runs that train together.
 std::vector<HistoryPtr> train_together(const std::vector<RunConfig>& configs, std::int64_t steps) {
   Engine engine({configs.begin(), configs.end()});
-  engine.train_until(steps);
+  train_until(engine, steps);
   return {engine.histories().begin(), engine.histories().end()};
 }
 

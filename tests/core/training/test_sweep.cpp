@@ -8,6 +8,7 @@
 #include "core/numerics/threads.h"
 #include "core/training/engine/run_queue.h"
 #include "core/training/engine/sweep.h"
+#include "tests/support/engine_frames.h"
 #include "tests/support/small_run.h"
 
 namespace moescope {
@@ -76,7 +77,7 @@ TEST(Sweep, EachRunIsTheOneThatItIsAlone) {
     EXPECT_DOUBLE_EQ(last.share, 1);
     for (const RunGroup& run : queue.groups()) {
       Engine engine({run.runs.begin(), run.runs.end()});
-      engine.train_until(kSteps);
+      train_until(engine, kSteps);
       EXPECT_EQ(engine.histories().front()->values(Metric::ce_loss, kWholeRun, {0, kSteps - 1}),
                 run.histories.front()->values(Metric::ce_loss, kWholeRun, {0, kSteps - 1}))
           << run.runs.front().name;
