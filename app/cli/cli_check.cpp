@@ -20,7 +20,7 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/files/whole_file.h"
-#include "core/findings/checks.h"
+#include "core/findings/findings.h"
 #include "core/findings/health.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/follower.h"

@@ -75,6 +75,35 @@ QString tableRow(const QStringList& cells, const char* cell = "td") {
   return text + "</tr>\n";
 }
 
+// Returns the cells of a run in the table of figures, in the order of its columns.
+QStringList figureCells(const History& run, const Selection& selection, const OperandSqnr& sqnr) {
+  const std::int64_t last = selection.shownStepOf(run);
+  const FormatCosts costs = format_costs(run, last);
+  const RouterWindow window = router_window(run, last);
+  const RunFigures figures = run_figures(run, window_steps(run, last)),
+                   losses = run_figures(run, window_steps(run, last, kLossSteps));
+  QStringList cells{selection.rangeText(window_steps(run, last)), figureText(figures.final_loss, 3),
+                    figureText(losses.mean_loss, 3)};
+  // With forced balance, tokens have their experts without a router.
+  const bool is_forced = run.settings_at_start()->holds(&RouterConfig::force_balance);
+  if (window.layers.empty() || is_forced) {
+    cells << QStringList(4);
+  } else {
+    const auto placed = [&](double LayerWindow::*figure, int digits, double factor) {
+      const LayerWindow& layer = *window.worst(figure);
+      return QString("%1, layer %2").arg(figureText(layer.*figure, digits, factor)).arg(layer.layer);
+    };
+    cells << placed(&LayerWindow::max_vio, 3, 1) << placed(&LayerWindow::cv, 3, 1)
+          << placed(&LayerWindow::entropy, 1, 100) << QString::number(window.silent());
+  }
+  const auto if_routed = [is_forced](float share) { return is_forced ? QString() : figureText(share, 2, 100); };
+  cells << (std::isfinite(figures.tokens_per_s) ? groupedText(std::llround(figures.tokens_per_s)) : QString())
+        << figureText(sqnr.worst_db, 1) << figureText(sqnr.mean_db, 1) << if_routed(figures.flip_rate)
+        << if_routed(figures.rounding_flip_rate) << figureText(figures.gradient_cosine, 5)
+        << figureText(costs.gradient_error, 1, 100) << figureText(costs.flushed, 1, 100);
+  return cells;
+}
+
 class HtmlReport {
  public:
   explicit HtmlReport(const ReportSource& source)
@@ -329,31 +358,7 @@ void HtmlReport::figuresTable() {
   const std::vector<OperandSqnr> sqnr =
       operand_sqnr(histories_, last_common_steps(histories_, 1, selection.shownStepOf(*histories_.front())).last);
   for (std::size_t i = 0; i < histories_.size(); ++i) {
-    const History& run = *histories_[i];
-    const std::int64_t last = selection.shownStepOf(run);
-    const FormatCosts costs = format_costs(run, last);
-    const RouterWindow window = router_window(run, last);
-    const RunFigures figures = run_figures(run, window_steps(run, last)),
-                     losses = run_figures(run, window_steps(run, last, kLossSteps));
-    QStringList cells{selection.rangeText(window_steps(run, last)), figureText(figures.final_loss, 3),
-                      figureText(losses.mean_loss, 3)};
-    // With forced balance, tokens have their experts without a router.
-    const bool is_forced = run.settings_at_start()->holds(&RouterConfig::force_balance);
-    if (window.layers.empty() || is_forced) {
-      cells << QStringList(4);
-    } else {
-      const auto placed = [&](double LayerWindow::*figure, int digits, double factor) {
-        const LayerWindow& layer = *window.worst(figure);
-        return QString("%1, layer %2").arg(figureText(layer.*figure, digits, factor)).arg(layer.layer);
-      };
-      cells << placed(&LayerWindow::max_vio, 3, 1) << placed(&LayerWindow::cv, 3, 1)
-            << placed(&LayerWindow::entropy, 1, 100) << QString::number(window.silent());
-    }
-    const auto if_routed = [is_forced](float share) { return is_forced ? QString() : figureText(share, 2, 100); };
-    cells << (std::isfinite(figures.tokens_per_s) ? groupedText(std::llround(figures.tokens_per_s)) : QString())
-          << figureText(sqnr[i].worst_db, 1) << figureText(sqnr[i].mean_db, 1) << if_routed(figures.flip_rate)
-          << if_routed(figures.rounding_flip_rate) << figureText(figures.gradient_cosine, 5)
-          << figureText(costs.gradient_error, 1, 100) << figureText(costs.flushed, 1, 100);
+    const QStringList cells = figureCells(*histories_[i], selection, sqnr[i]);
     for (std::size_t column = 0; column < columns.size(); ++column) columns[column].cells << cells[to_int(column)];
   }
   const auto is_empty = [](const Column& column) { return column.cells.join(QString()).isEmpty(); };

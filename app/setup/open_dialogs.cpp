@@ -184,22 +184,7 @@ CheckpointDialog::CheckpointDialog(const QString& folder, bool has_log, QWidget*
   facts_->setTextFormat(Qt::PlainText);
   facts_->setWordWrap(true);
   facts_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-  files_ = new QListWidget;
-  files_->setObjectName("checkpoint_files");
-  files_->setAccessibleName("Text files and folders");
-  files_->setToolTip(
-      "Each file is one domain. In a folder, each file or subfolder is one domain. Names are those of the files or "
-      "folders.");
-  auto* add = new QPushButton("&Add files...");
-  auto* add_folder = new QPushButton("Add &folder...");
-  auto* remove = new QPushButton("Re&move");
-  auto* row = plainRow(kSpace8);
-  for (QPushButton* button : {add, add_folder, remove}) row->addWidget(button);
-  row->addStretch();
-  auto* files = new QWidget;
-  auto* file_column = plainColumn(files, kSpace8);
-  file_column->addWidget(files_);
-  file_column->addLayout(row);
+  QWidget* files = makeFiles();
   prompt_ = new QPlainTextEdit;
   prompt_->setObjectName("checkpoint_prompt");
   prompt_->setAccessibleName("Typed text");
@@ -232,16 +217,6 @@ CheckpointDialog::CheckpointDialog(const QString& folder, bool has_log, QWidget*
   run_->setDefault(true);  // set after the button was added to the dialog
   resize(560, 460);
 
-  connect(add, &QPushButton::clicked, this,
-          [this] { addFiles(QFileDialog::getOpenFileNames(this, "Texts to run through the model")); });
-  connect(add_folder, &QPushButton::clicked, this, [this] {
-    const QString chosen = QFileDialog::getExistingDirectory(this, "Folder of texts to run through the model");
-    if (!chosen.isEmpty()) addFiles({chosen});
-  });
-  connect(remove, &QPushButton::clicked, this, [this] {
-    qDeleteAll(files_->selectedItems());
-    enableRun();
-  });
   connect(reference_, &QComboBox::activated, this, &CheckpointDialog::followReference);
   connect(prompt_, &QPlainTextEdit::textChanged, this, &CheckpointDialog::enableRun);
   connect(buttons, &QDialogButtonBox::accepted, this, [this] {
@@ -255,6 +230,37 @@ CheckpointDialog::CheckpointDialog(const QString& folder, bool has_log, QWidget*
     if (ends) connect(ends, &QPushButton::clicked, this, &QDialog::accept);
   enableRun();
   describe();
+}
+
+// Returns the list of text files with the buttons that add and remove them.
+QWidget* CheckpointDialog::makeFiles() {
+  files_ = new QListWidget;
+  files_->setObjectName("checkpoint_files");
+  files_->setAccessibleName("Text files and folders");
+  files_->setToolTip(
+      "Each file is one domain. In a folder, each file or subfolder is one domain. Names are those of the files or "
+      "folders.");
+  auto* add = new QPushButton("&Add files...");
+  auto* add_folder = new QPushButton("Add &folder...");
+  auto* remove = new QPushButton("Re&move");
+  auto* row = plainRow(kSpace8);
+  for (QPushButton* button : {add, add_folder, remove}) row->addWidget(button);
+  row->addStretch();
+  auto* files = new QWidget;
+  auto* file_column = plainColumn(files, kSpace8);
+  file_column->addWidget(files_);
+  file_column->addLayout(row);
+  connect(add, &QPushButton::clicked, this,
+          [this] { addFiles(QFileDialog::getOpenFileNames(this, "Texts to run through the model")); });
+  connect(add_folder, &QPushButton::clicked, this, [this] {
+    const QString chosen = QFileDialog::getExistingDirectory(this, "Folder of texts to run through the model");
+    if (!chosen.isEmpty()) addFiles({chosen});
+  });
+  connect(remove, &QPushButton::clicked, this, [this] {
+    qDeleteAll(files_->selectedItems());
+    enableRun();
+  });
+  return files;
 }
 
 // Reads the model in a thread, since measuring a layer of a large model takes seconds.

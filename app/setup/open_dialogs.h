@@ -86,6 +86,7 @@ class CheckpointDialog : public QDialog {
   void dropEvent(QDropEvent* event) override;
 
  private:
+  QWidget* makeFiles();
   void describe();
   void enableRun();
   void followReference();

@@ -106,7 +106,7 @@ class CheckpointModel {
   }
 
   struct Layer {
-    std::vector<float> attention_norm, ffn_norm;
+    std::vector<float> attention_norm, ffn_norm;  // [D]
     StoredAttention attention;
     std::unique_ptr<AttentionKind<float>> kind;  // refers to `attention`
     StoredFeedForward dense;                     // empty: the layer has experts

@@ -15,8 +15,8 @@
 namespace moescope {
 
 struct LabelledText {
-  std::string name;  // name of its domain; several texts may have the same
-  std::vector<std::int32_t> ids;
+  std::string name;               // name of its domain; several texts may have the same
+  std::vector<std::int32_t> ids;  // its tokens
 };
 
 struct TextSources {
@@ -44,7 +44,7 @@ struct ComparedTexts {
 // A piece of the text with index `text`.
 struct TextPiece {
   std::size_t text;
-  std::span<const std::int32_t> ids;
+  std::span<const std::int32_t> ids;  // its tokens, two or more
 };
 // Cuts each text into pieces of ComparedTexts::length tokens and a shorter remainder. A piece of one token predicts
 // nothing and is left out. Throws std::runtime_error if no text has two tokens.

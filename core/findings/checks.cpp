@@ -1,5 +1,3 @@
-#include "core/findings/checks.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include "core/findings/drop_watch.h"
 #include "core/findings/expert_watch.h"
 #include "core/findings/fault_watch.h"
+#include "core/findings/findings.h"
 #include "core/findings/imbalance_watch.h"
 #include "core/findings/interventions.h"
 #include "core/findings/load_evidence.h"

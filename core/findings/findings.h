@@ -166,6 +166,12 @@ struct Checks {
 // Returns the checks of a run. A check passes if its watch had enough loads and tokens, and if `findings` has neither a
 // finding of its kind nor one of a stronger kind; with such a finding it is in neither list.
 Checks checks_of(const History& history, std::span<const Finding> findings);
+// The kinds of findings that these checks cover. A kind is in neither list if it, or a stronger kind, is among the
+// findings, or if no run or log of this origin can have it.
+struct CheckedKinds {
+  std::vector<FindingKind> passed, not_checked;
+};
+CheckedKinds checked_kinds(const History& history, std::span<const Finding> findings);
 
 std::string steps_read(const History& history);  // steps a scan has read: "steps 0 to 1,234", or "nothing yet"
 std::string to_text(std::span<const Finding> findings, std::span<const HistoryPtr> histories);  // text for export

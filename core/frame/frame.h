@@ -275,13 +275,13 @@ struct RunInfo {
   std::string source;       // "trained here", or the imported file
   std::string config_toml;  // empty for imports
   int n_layers = 0;
-  std::vector<int> moe_layers;
+  std::vector<int> moe_layers;  // their indices among all layers, rising
   int n_experts = 0;
   int top_k = 0;
   std::int64_t tokens_per_step = 0;
   int ranks = 0, ranks_per_node = 0;
-  int dim = 0;  // bytes per token copy = 2 * dim in BF16
-  int window = 0;
+  int dim = 0;                       // bytes per token copy = 2 * dim in BF16
+  int window = 0;                    // steps whose loads max_vio_window and dead_fraction add up
   std::vector<std::string> domains;  // domains of the data, in the order of SpecialisationFrame
   std::string kernels;               // kernels that computed the run (processor.h); empty if not recorded
 

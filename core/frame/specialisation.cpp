@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "core/files/text/no_value.h"
-#include "core/frame/margins.h"
 #include "core/frame/router_stats.h"
 
 namespace moescope {

@@ -23,6 +23,21 @@ std::array<double, kBiasShares> bias_shares(int top_k, int n_experts);
 // (K+1)-th choice it was.
 double share_at_bias(std::span<const float> bias_for_share_Q, int top_k, int n_experts, double bias);
 
+// Sums of the rows and columns of a table of counts [rows, columns].
+struct Margins {
+  std::vector<double> rows, columns;
+  double total = 0;
+
+  Margins(const std::vector<std::uint32_t>& table, std::size_t n_columns)
+      : rows(n_columns ? table.size() / n_columns : 0), columns(n_columns) {
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      rows[i / n_columns] += table[i];
+      columns[i % n_columns] += table[i];
+      total += table[i];
+    }
+  }
+};
+
 // Adds `more` to `sum`, which is empty or of the same layer and shape. Counts of more steps have less noise.
 void accumulate(SpecialisationFrame& sum, const SpecialisationFrame& more);
 

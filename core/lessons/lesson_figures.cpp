@@ -18,12 +18,12 @@
 #include "core/files/text/words.h"
 #include "core/findings/findings.h"
 #include "core/frame/frame.h"
-#include "core/frame/margins.h"
 #include "core/frame/metrics.h"
 #include "core/frame/router_stats.h"
 #include "core/frame/specialisation.h"
 #include "core/numerics/quantize.h"
 #include "core/numerics/rng.h"
+#include "core/numerics/statistics/correlation.h"
 
 namespace moescope {
 
@@ -410,15 +410,11 @@ std::vector<double> biases(Frames frames, int layer) {
 double load_correlation(Frames frames, int layer, std::size_t lag) {
   std::vector<std::vector<double>> rows;
   for (std::size_t t = 0; t < frames.size(); ++t) rows.push_back(utilisations(frames.subspan(t, 1), layer));
-  double ab = 0, aa = 0, bb = 0;
+  Correlation correlation;
   for (std::size_t t = 0; t + lag < rows.size(); ++t)
-    for (std::size_t e = 0; e < std::min(rows[t].size(), rows[t + lag].size()); ++e) {
-      const double a = rows[t][e] - 1, b = rows[t + lag][e] - 1;
-      ab += a * b;
-      aa += a * a;
-      bb += b * b;
-    }
-  return ab / std::sqrt(aa * bb);
+    for (std::size_t e = 0; e < std::min(rows[t].size(), rows[t + lag].size()); ++e)
+      correlation.add(rows[t][e] - 1, rows[t + lag][e] - 1);
+  return correlation.value();
 }
 
 // Returns a norm of each expert in the newest frame that has it.

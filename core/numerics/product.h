@@ -52,7 +52,7 @@ void multiply(Trans ta, Trans tb, const Operand<T>& a, const Operand<T>& b, bool
 template <class T>
 struct GradientProducts {
   Operand<T> wgrad_dy{}, x{}, dgrad_dy{}, w{};
-  Matrix<T> dw{}, dx{};
+  Matrix<T> dw{}, dx{};                   // [outputs, inputs], [rows, inputs]
   bool adds_dw = false, adds_dx = false;  // add the product to the contents; adds_dw only if task_rows is 0
   Index task_rows = 0;                    // rows of dX per task
   int shards = 1;  // 1, 2 or 4 parts of dY's rows; each part gives a dW, and these are added pairwise

@@ -17,7 +17,7 @@
 #include "widgets/microscaling/quantization_error_panel.h"
 #include "widgets/overview/loss_panel.h"
 #include "widgets/overview/timeline_bar.h"
-#include "widgets/panel/table_text.h"
+#include "widgets/panel/metric_text.h"
 #include "widgets/plots/band_bars.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/time_heat_map.h"

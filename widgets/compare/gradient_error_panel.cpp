@@ -10,7 +10,6 @@
 #include "widgets/look/counted_text.h"
 #include "widgets/panel/measured_experts.h"
 #include "widgets/panel/metric_text.h"
-#include "widgets/panel/table_text.h"
 
 namespace moescope {
 namespace {

@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "core/config/config_field.h"
-#include "core/findings/explain/formula_legend.h"
 #include "core/lessons/lesson.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/sign.h"

@@ -9,7 +9,6 @@
 #include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/panel/metric_text.h"
-#include "widgets/panel/table_text.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {
@@ -42,22 +41,9 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
   auto* tiles = plainRow(tile_row_, kTileGap);
   auto* group = new QButtonGroup(this);
   for (int i = 0; i < to_int(figures_.size()); ++i) {
-    const MetricInfo& info = metric_info(tileMetric(i));
-    auto* tile = new ValueTile(
-        selection, QString::fromUtf8(info.short_name), [this, i] { return valueText(i); }, tile_row_);
-    tile->setCheckable(true);
-    tile->setPlace([this, i] { return placeText(i); });
-    tile->figure = [this, i] {
-      FigureTarget of_tile = target(metric_info(tileMetric(i)));
-      of_tile.layer = layerOf(i);
-      of_tile.of_window = true;
-      return of_tile;
-    };
-    tile->setToolTip(QString::fromUtf8(info.name));
+    ValueTile* tile = addTile(i);
     group->addButton(tile, i);
     tiles->addWidget(tile);
-    tiles_.push_back(tile);
-    has_data_.push_back(true);
   }
   addBody(tile_row_, 0);
   plot_ = new LinePlot(selection, this);
@@ -94,6 +80,24 @@ FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vect
   keepState("layers", layers_);
   showTilesWithData();
   showOneWithData();
+}
+
+ValueTile* FiguresPanel::addTile(int figure) {
+  const MetricInfo& info = metric_info(tileMetric(figure));
+  auto* tile = new ValueTile(
+      selection_, QString::fromUtf8(info.short_name), [this, figure] { return valueText(figure); }, tile_row_);
+  tile->setCheckable(true);
+  tile->setPlace([this, figure] { return placeText(figure); });
+  tile->figure = [this, figure] {
+    FigureTarget of_tile = target(metric_info(tileMetric(figure)));
+    of_tile.layer = layerOf(figure);
+    of_tile.of_window = true;
+    return of_tile;
+  };
+  tile->setToolTip(QString::fromUtf8(info.name));
+  tiles_.push_back(tile);
+  has_data_.push_back(true);
+  return tile;
 }
 
 void FiguresPanel::setFiguresShown(bool shown) {

@@ -29,6 +29,7 @@ class FiguresPanel : public Panel {
   void resizeEvent(QResizeEvent* event) override;
 
  private:
+  ValueTile* addTile(int figure);
   void showFigure(int figure);
   void showTilesWithData();
   void fitTiles();

@@ -17,7 +17,6 @@
 #include "widgets/panel/controls.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/metric_text.h"
-#include "widgets/panel/table_text.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/value_tile.h"
 #include "widgets/selection/compared_runs.h"

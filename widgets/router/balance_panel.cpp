@@ -10,7 +10,7 @@
 #include "core/frame/load_ratios.h"
 #include "core/frame/router_stats.h"
 #include "widgets/look/counted_text.h"
-#include "widgets/panel/table_text.h"
+#include "widgets/panel/metric_text.h"
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/router/load_maps.h"
 #include "widgets/selection/compared_runs.h"

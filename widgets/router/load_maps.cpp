@@ -8,7 +8,7 @@
 #include "core/frame/expert_map.h"
 #include "core/frame/load_ratios.h"
 #include "core/frame/router_stats.h"
-#include "widgets/panel/table_text.h"
+#include "widgets/panel/metric_text.h"
 
 namespace moescope {
 

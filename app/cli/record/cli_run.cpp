@@ -358,17 +358,32 @@ void run_pair(const RunCommand& command, const CheckpointModel& a, const ReadTex
   if (recording) recording->finish();
 }
 
-void run(RunCommand command) {
-  command.folder = checkpoint_folder(command.folder);
-  if (!command.with.empty()) command.with = checkpoint_folder(command.with);
+std::vector<std::string> inputs_of(const RunCommand& command) {
   std::vector<std::string> inputs = command.texts.token_ids;
   inputs.insert(inputs.end(), command.texts.texts.begin(), command.texts.texts.end());
   inputs.push_back(command.folder);
-  if (!command.with.empty()) {
-    inputs.push_back(command.with);
-    require_alone(command);
+  if (!command.with.empty()) inputs.push_back(command.with);
+  return inputs;
+}
+
+// Runs all batches through the model and returns the seconds that they took.
+double take_steps(const RunCommand& command, CheckpointRun& run, std::optional<RecordingInWork>& recording) {
+  double seconds = 0;
+  for (std::int64_t step = 0; step < run.steps(); ++step) {
+    if (!command.quiet) show_count("batch", step, run.steps());
+    const auto frame = std::make_shared<const TelemetryFrame>(run.step());
+    seconds = frame->wall_s;
+    if (recording) recording->add(frame);
   }
-  guard_outputs(inputs, {{"--out", command.out}, {"--write-plan", command.plan_file}}, command.overwrite);
+  if (!command.quiet) show_count("batch", run.steps(), run.steps());
+  return seconds;
+}
+
+void run(RunCommand command) {
+  command.folder = checkpoint_folder(command.folder);
+  if (!command.with.empty()) command.with = checkpoint_folder(command.with);
+  if (!command.with.empty()) require_alone(command);
+  guard_outputs(inputs_of(command), {{"--out", command.out}, {"--write-plan", command.plan_file}}, command.overwrite);
   const std::optional<Recipe> recipe = recipe_option(command.recipe);
   CheckpointModel model(command.folder, command.arithmetic == "bf16" ? Arithmetic::bf16 : Arithmetic::fp32);
   if (command.plan_bits != 0) require_plan(model, plan_request(command));
@@ -398,15 +413,7 @@ void run(RunCommand command) {
     recording.emplace(command.out);
     begin_run(*recording, run, read.notes);
   }
-  double seconds = 0;
-  for (std::int64_t step = 0; step < run.steps(); ++step) {
-    if (!command.quiet) show_count("batch", step, run.steps());
-    const auto frame = std::make_shared<const TelemetryFrame>(run.step());
-    seconds = frame->wall_s;
-    if (recording) recording->add(frame);
-  }
-  if (!command.quiet) show_count("batch", run.steps(), run.steps());
-  add_losses(report, run, seconds);
+  add_losses(report, run, take_steps(command, run, recording));
   add_load(report, run);
   print_part(report);
   if (command.written > 0) add_written(report, model, texts, command, tokenizer);

@@ -1,7 +1,7 @@
-#include "core/findings/explain/formula_legend.h"
-
 #include <algorithm>
 #include <cctype>
+
+#include "core/findings/explain/explain.h"
 
 namespace moescope {
 namespace {

@@ -7,8 +7,8 @@
 #include <random>
 
 #include "core/config/config_toml.h"
-#include "core/findings/checks.h"
 #include "core/findings/explain/explain.h"
+#include "core/findings/findings.h"
 #include "core/findings/health.h"
 #include "core/frame/frame.h"
 #include "core/frame/metrics.h"

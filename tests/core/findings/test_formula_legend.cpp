@@ -3,7 +3,7 @@
 #include <regex>
 #include <string>
 
-#include "core/findings/explain/formula_legend.h"
+#include "core/findings/explain/explain.h"
 #include "core/frame/metrics.h"
 
 namespace moescope {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/findings/checks.h"
+#include "core/findings/findings.h"
 #include "core/findings/health.h"
 #include "core/findings/load_evidence.h"
 #include "core/logs/lines/import_jsonl.h"
