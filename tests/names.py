@@ -4,7 +4,7 @@ and functions that are defined twice.
 
 A name is a noun with its role: `query_index`, `interval_half_width`, `missing_steps`. The words below are pronouns, adverbs and
 participles, which say nothing without their sentence, and a constant with a prefix below names a mood in place of a bound
-(kMaxWidening).
+(kMaxWidening). A name that begins with "of" or "each" has lost its noun: `layer_loads`, not `of_layer`.
 
 Several files of a library are compiled as one (cmake/together.cmake), and which ones depends on their number. A function of
 an unnamed namespace therefore must not have the name and parameters of another such function or of a function in a header.
@@ -33,6 +33,7 @@ DECLARATIONS = [
     # An initialised capture of a lambda: `[each = std::move(x)]`
     re.compile(rf"[\[,]\s*&?{NAME}\s*=(?!=)[^\]\n]*\]\s*[({{]"),
 ]
+PHRASE = re.compile(r"\b(?:(?:of|each|the)_\w*|(?:of|each)[A-Z]\w*|k(?:Of|Each)(?:[A-Z]\w*)?|kHalf|each|half)\b")
 BINDINGS = re.compile(r"\bauto\s*[&]*\s*\[([\w\s,]+)\]\s*[=:]")
 
 
@@ -46,6 +47,7 @@ def line_of(text, position):
 
 def declarations(text):
     found = {(match.start("name"), match.group("name")) for pattern in DECLARATIONS for match in pattern.finditer(text)}
+    found |= {(match.start(), match.group()) for match in PHRASE.finditer(text)}
     for match in BINDINGS.finditer(text):
         found |= {(match.start(1) + name.start(), name.group()) for name in re.finditer(rf"\b{NAME}", match.group(1))}
     return [(line_of(text, position), name) for position, name in sorted(found)]

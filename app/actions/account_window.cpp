@@ -162,10 +162,10 @@ QWidget* AccountWindow::makeEditor() {
   for_all->setToolTip("Writes a mapping file into the folder of MoEScope's settings");
   auto* column = plainColumn(box, kSpace8);
   column->setContentsMargins(kSpace8, 0, 0, 0);
-  constexpr int kOfEditor = 3, kOfPreview = 2;  // parts of the height
-  column->addWidget(scrollOf(editor_), kOfEditor);
+  constexpr int kEditorStretch = 3, kPreviewStretch = 2;  // parts of the height
+  column->addWidget(scrollOf(editor_), kEditorStretch);
   preview_->setHeading("Expert load");  // there is no room for its whole title
-  column->addWidget(preview_, kOfPreview);
+  column->addWidget(preview_, kPreviewStretch);
   column->addWidget(kept_file_);
   auto* buttons = new QGridLayout;
   buttons->addWidget(leave_out_, 0, 0);
@@ -200,16 +200,16 @@ void AccountWindow::showAccounts(std::vector<ImportAccount> accounts, const Stat
   });
   accounts_ = std::move(accounts);
   stated_ = stated;
-  for (const ImportAccount& of_log : accounts_)
-    for (const AccountRow& row : of_log.rows)
+  for (const ImportAccount& log_account : accounts_)
+    for (const AccountRow& row : log_account.rows)
       if (StatedName proposal = row.proposal(); !proposal.means.empty())
-        staged_.try_emplace({of_log.path, row.name}, std::move(proposal));
+        staged_.try_emplace({log_account.path, row.name}, std::move(proposal));
   int chosen = unchanged ? logs_->currentIndex() : 0;
   if (!unchanged && accounts_.size() == selection_->histories().size()) chosen = selection_->run();
   const QSignalBlocker quiet(logs_);
   logs_->clear();
-  for (const ImportAccount& of_log : accounts_)
-    logs_->addItem(QFileInfo(QString::fromStdString(of_log.path)).fileName());
+  for (const ImportAccount& log_account : accounts_)
+    logs_->addItem(QFileInfo(QString::fromStdString(log_account.path)).fileName());
   logs_->setVisible(accounts_.size() > 1);
   logs_->setCurrentIndex(std::max(0, chosen));
   const bool keeps_numbers = unchanged && hasNewNumber();  // that were not applied before the window was closed
@@ -418,9 +418,9 @@ const std::vector<NameMeaning>& meanings() {
           "max_vio", "entropy_norm", "cv", "dead_fraction", "dropped_fraction", "step", "layer", "expert", "ignored"})
       units.push_back({{"", means}});
     std::vector<NameMeaning> named;
-    for (std::vector<ValueUnit>& of_name : units) {
-      const std::string text = meaning_text(of_name[0].means);
-      named.push_back({text.empty() ? "Left out" : QString::fromStdString(text), std::move(of_name)});
+    for (std::vector<ValueUnit>& name_units : units) {
+      const std::string text = meaning_text(name_units[0].means);
+      named.push_back({text.empty() ? "Left out" : QString::fromStdString(text), std::move(name_units)});
     }
     return named;
   }();

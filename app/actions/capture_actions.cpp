@@ -87,7 +87,7 @@ void CaptureActions::onOpened() {
   capture_.reset();
   recompute_.reset();
   first_of_ = nullptr;
-  of_verdict_.reset();
+  verdict_operand_.reset();
   tensor_lab_->dropCaptured();  // a new training of the same settings has other values
   // Logs of other programs hold no settings from which a step could be recomputed.
   const bool computed_here = std::ranges::any_of(
@@ -127,16 +127,16 @@ void CaptureActions::openFirst() {
   const auto judged = operandOfVerdict(*selection_);
   // The first operand follows the verdict until the user selects another one or looks at a part of its values. Without
   // a run that trains, the values of another one are not there.
-  if (selection_->following() && judged && of_verdict_ == selection_->tensor() &&
+  if (selection_->following() && judged && verdict_operand_ == selection_->tensor() &&
       (!tensor_lab_->captured() || (captures && tensor_lab_->showsAsCaptured())))
-    selection_->setTensor(*(of_verdict_ = judged));
+    selection_->setTensor(*(verdict_operand_ = judged));
   if (!tensor_lab_->tensorName().isEmpty()) return followSelection(frame->step);
   const bool is_log = history->info().config_toml.empty();
   OperandPlace place = selection_->tensor();
   if (std::exchange(first_of_, history) == history) {
     if (place == place_ && (is_log || frame->step == wanted_step_)) return;
   } else if (judged) {
-    of_verdict_ = judged;
+    verdict_operand_ = judged;
     place = *judged;
   }
   const auto has_blocks = [&](const OperandPlace& operand) {

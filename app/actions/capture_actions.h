@@ -61,8 +61,8 @@ class CaptureActions : public Actions {
   OperandPlace place_;
   std::optional<OperandElement> element_;  // the part of the operand to show; nullopt: from its beginning
   std::int64_t wanted_step_ = -1;
-  std::optional<OperandPlace> of_verdict_;  // operand of the verdict that was opened without being selected
-  const History* first_of_ = nullptr;       // run whose first operand was opened; only compared
+  std::optional<OperandPlace> verdict_operand_;  // operand of the verdict that was opened without being selected
+  const History* first_of_ = nullptr;            // run whose first operand was opened; only compared
 };
 
 }  // namespace moescope

@@ -318,20 +318,21 @@ std::vector<int> CompareActions::candidatesOfA() const {
 void CompareActions::recordSeeds(std::span<const std::vector<Conclusion>> seeds) {
   const std::vector<int> places = candidatesOfA();
   for (std::size_t i = 0; i < places.size() && workspaces_->compare()->judged()->baseline() == 0; ++i) {
-    std::vector<Conclusion> of_run;
+    std::vector<Conclusion> seed_conclusions;
     for (const std::vector<Conclusion>& seed : seeds)
-      if (i < seed.size()) of_run.push_back(seed[i]);
-    if (!of_run.empty()) session_->live()->pin({session_->runAt(places[i]), 0, "event", seeds_text(of_run)});
+      if (i < seed.size()) seed_conclusions.push_back(seed[i]);
+    if (!seed_conclusions.empty())
+      session_->live()->pin({session_->runAt(places[i]), 0, "event", seeds_text(seed_conclusions)});
   }
 }
 
 std::vector<std::vector<Conclusion>> CompareActions::recordedSeeds() const {
   std::vector<std::vector<Conclusion>> seeds;
   for (const int place : session_->isLive() ? std::vector<int>() : candidatesOfA()) {
-    const std::vector<Conclusion> of_run = recorded_seeds(*session_->histories()[place]);
-    if (seeds.empty()) seeds.resize(of_run.size());
-    if (of_run.size() != seeds.size()) return {};
-    for (std::size_t seed = 0; seed < seeds.size(); ++seed) seeds[seed].push_back(of_run[seed]);
+    const std::vector<Conclusion> seed_conclusions = recorded_seeds(*session_->histories()[place]);
+    if (seeds.empty()) seeds.resize(seed_conclusions.size());
+    if (seed_conclusions.size() != seeds.size()) return {};
+    for (std::size_t seed = 0; seed < seeds.size(); ++seed) seeds[seed].push_back(seed_conclusions[seed]);
   }
   return seeds;
 }

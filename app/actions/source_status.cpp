@@ -69,12 +69,12 @@ void AccountActions::showStatus() {
   unread_.clear();
   for (std::size_t i = 0; i < accounts.size(); ++i) {
     to_confirm += accounts[i].to_confirm();
-    qsizetype of_log = 0;
+    qsizetype unread_names = 0;
     for (const AccountRow& row : accounts[i].rows)
-      if (!row.is_shown && row.certainty == Certainty::unknown) of_log += row.names;
-    left_out += of_log;
-    if (!one_for_each_run || of_log == 0) continue;
-    by_run << QString("%1 %2").arg(runLetter(*selection_, static_cast<int>(i)), formatCount(of_log));
+      if (!row.is_shown && row.certainty == Certainty::unknown) unread_names += row.names;
+    left_out += unread_names;
+    if (!one_for_each_run || unread_names == 0) continue;
+    by_run << QString("%1 %2").arg(runLetter(*selection_, static_cast<int>(i)), formatCount(unread_names));
     unread_.push_back(static_cast<int>(i));
   }
   status_->showAccount(to_int(to_confirm), to_int(left_out), !accounts.empty(), by_run.join(", "));

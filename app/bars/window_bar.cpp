@@ -220,13 +220,13 @@ void WindowBar::makeLayout() {
   row->addStretch(1);
   search_button_ = addButton(search_, true);
   row->addWidget(chips_);
-  of_runs_ << addLine() << addButton(run_, false);
-  of_training_ << addButton(step_, false) << addButton(reset_, false);
-  of_runs_ << count_;
+  run_parts_ << addLine() << addButton(run_, false);
+  training_parts_ << addButton(step_, false) << addButton(reset_, false);
+  run_parts_ << count_;
   row->addWidget(count_);
-  of_runs_ << addLine();
+  run_parts_ << addLine();
   live_button_ = addButton(live_, true);
-  of_training_ << live_button_;
+  training_parts_ << live_button_;
   setup_button_ = addButton(setup_, true);
 }
 
@@ -337,9 +337,9 @@ void WindowBar::showOpen(Open open, std::int64_t scheduled) {
   live_->setEnabled(open == Open::training);
   if (open == open_) return;
   open_ = open;
-  for (QWidget* part : of_runs_) part->setVisible(open != Open::nothing);
+  for (QWidget* part : run_parts_) part->setVisible(open != Open::nothing);
   showChips();
-  for (QWidget* part : of_training_) part->setVisible(open == Open::training);
+  for (QWidget* part : training_parts_) part->setVisible(open == Open::training);
   count_->setVisible(can_run);
   pace_->setTraining(open == Open::training);
   if (open != Open::training) live_popover_->hide();

@@ -74,7 +74,7 @@ class WindowBar : public QToolBar {
   QComboBox* tab_list_;
   RunChips* chips_;
   QAction *run_, *step_, *reset_, *live_, *setup_, *search_;
-  QList<QWidget*> of_runs_, of_training_;  // widgets shown only with open runs, and only with a run in training
+  QList<QWidget*> run_parts_, training_parts_;  // widgets shown only with open runs, and only with a run in training
   StepButton* count_;
   PacePopover* pace_;
   LivePopover* live_popover_;

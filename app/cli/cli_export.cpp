@@ -77,8 +77,8 @@ HistoryPtr part_until(const HistoryPtr& run, std::int64_t until) {
 }
 
 ReplayRun trained_run(const History& first, const HistoryPtr& run) {
-  const auto of_first = first.settings_at_start(), of_run = run->settings_at_start();
-  const RunConfig &a = *of_first->config(), &b = *of_run->config();
+  const auto first_settings = first.settings_at_start(), run_settings = run->settings_at_start();
+  const RunConfig &a = *first_settings->config(), &b = *run_settings->config();
   ReplayRun replay{run, same_start(a, b)};
   if (is_noise_twin(a, b)) replay.twin = part_until(run, same_changes_until(first, *run));
   return replay;

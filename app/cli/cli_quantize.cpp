@@ -114,7 +114,7 @@ MatrixStack matrices_of(const TensorView& tensor) {
 // Calls `visit` for the rows of a matrix in pieces that begin at multiples of `unit` rows, since a tensor may be larger
 // than the memory.
 template <class Visit>
-void each_piece(const TensorView& tensor, std::size_t matrix, std::size_t unit, Visit visit) {
+void visit_pieces(const TensorView& tensor, std::size_t matrix, std::size_t unit, Visit visit) {
   const MatrixStack stack = matrices_of(tensor);
   if (stack.rows == 0 || stack.cols == 0) return;
   const std::size_t rows = std::max<std::size_t>(1, kPieceElements / stack.cols / unit) * unit;
@@ -127,7 +127,7 @@ void each_piece(const TensorView& tensor, std::size_t matrix, std::size_t unit, 
 
 float amax_of(const OperandFormat& format, BlockAxis axis, const TensorView& tensor, std::size_t matrix) {
   float amax = 0;
-  each_piece(tensor, matrix, 1, [&](std::size_t, Matrix<const float> piece) {
+  visit_pieces(tensor, matrix, 1, [&](std::size_t, Matrix<const float> piece) {
     amax = larger_amax(amax, operand_amax({piece, format, axis}));
   });
   return amax;
@@ -145,7 +145,7 @@ QuantSums figures_of(const TensorView& tensor, const OperandFormat& format, Bloc
   for (std::size_t m = 0; m < stack.matrices && stack.rows > 0; ++m) {
     const float amax = has_tensor_scale(format) ? amax_of(format, axis, tensor, m) : 0;
     const std::size_t unit = needs_whole_columns(format, axis) ? stack.rows : kTileRows;
-    each_piece(tensor, m, unit, [&](std::size_t row, Matrix<const float> piece) {
+    visit_pieces(tensor, m, unit, [&](std::size_t row, Matrix<const float> piece) {
       decoded.resize(piece.rows * piece.cols);
       const RoundingKey key{.first_row = static_cast<std::uint32_t>(row)};
       quantize_operand({piece, format, axis, key, &sums, amax}, {decoded.data(), piece.rows, piece.cols});
@@ -157,7 +157,7 @@ QuantSums figures_of(const TensorView& tensor, const OperandFormat& format, Bloc
 std::vector<WhatIfRow> what_if_of(const TensorView& tensor) {
   std::vector<WhatIfRow> all;
   for (std::size_t m = 0; m < matrices_of(tensor).matrices; ++m) {
-    each_piece(tensor, m, kLargestBlock, [&](std::size_t, Matrix<const float> piece) {
+    visit_pieces(tensor, m, kLargestBlock, [&](std::size_t, Matrix<const float> piece) {
       std::vector<WhatIfRow> found = what_if(piece);
       if (all.empty()) {
         all = std::move(found);
@@ -186,7 +186,7 @@ void write_quantized(const TensorView& tensor, const OperandFormat& format, Safe
   std::vector<std::uint8_t> codes, scales, all_scales;
   std::vector<float> decoded;
   for (std::size_t m = 0; m < matrices; ++m)
-    each_piece(tensor, m, 1, [&](std::size_t, Matrix<const float> piece) {
+    visit_pieces(tensor, m, 1, [&](std::size_t, Matrix<const float> piece) {
       codes.resize(piece.rows * piece.cols);
       scales.resize(piece.rows * blocks_of(piece.cols));
       quantize_rows(format, piece, codes.data(), scales.data());
@@ -195,7 +195,7 @@ void write_quantized(const TensorView& tensor, const OperandFormat& format, Safe
     });
   out.append(std::as_bytes(std::span(all_scales)));
   for (std::size_t m = 0; m < matrices; ++m)
-    each_piece(tensor, m, 1, [&](std::size_t, Matrix<const float> piece) {
+    visit_pieces(tensor, m, 1, [&](std::size_t, Matrix<const float> piece) {
       decoded.resize(piece.rows * piece.cols);
       quantize_operand({piece, format, BlockAxis::row, {}}, {decoded.data(), piece.rows, piece.cols});
       out.append(std::as_bytes(std::span(decoded)));
@@ -255,9 +255,10 @@ TensorReport report_of(const TensorView& tensor, const QuantizeOptions& options)
   for (const BlockAxis axis : {BlockAxis::row, BlockAxis::column})
     for (const RecipeInfo& info : recipes()) {
       if (info.recipe == Recipe::fp32) continue;
-      const OperandFormat of_recipe = recipe_format_of(info.recipe, operand_of(options));
-      report.recipes.push_back(
-          {{std::string(info.name), std::string(axis_name(axis))}, of_recipe, figures_of(tensor, of_recipe, axis)});
+      const OperandFormat operand_format = recipe_format_of(info.recipe, operand_of(options));
+      report.recipes.push_back({{std::string(info.name), std::string(axis_name(axis))},
+                                operand_format,
+                                figures_of(tensor, operand_format, axis)});
     }
   report.what_if = what_if_of(tensor);
   return report;

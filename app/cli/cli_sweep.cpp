@@ -176,8 +176,8 @@ void take_others(const Share& share, std::int64_t steps, std::vector<RunGroup>& 
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (share.has(i)) continue;
     try {
-      Baseline of_itself;
-      runs[i].histories = finished_group(runs[i], steps, of_itself);
+      Baseline own_baseline;
+      runs[i].histories = finished_group(runs[i], steps, own_baseline);
       runs[i].finished = !runs[i].histories.empty();
     } catch (const std::runtime_error&) {
       runs[i].finished = false;

@@ -208,12 +208,12 @@ class OutcomesModel : public QAbstractTableModel {
     std::stable_sort(rows_.begin() + 1, rows_.end(), [this](const Outcome& a, const Outcome& b) {
       const bool up = order_ == Qt::AscendingOrder;
       if (isText(column_)) {
-        const QString of_a = text(a, column_), of_b = text(b, column_);
-        return up ? of_a < of_b : of_b < of_a;
+        const QString text_a = text(a, column_), text_b = text(b, column_);
+        return up ? text_a < text_b : text_b < text_a;
       }
-      const float of_a = figureOf(a, column_), of_b = figureOf(b, column_);
-      if (std::isnan(of_a) || std::isnan(of_b)) return !std::isnan(of_a) && std::isnan(of_b);
-      return up ? of_a < of_b : of_a > of_b;
+      const float figure_a = figureOf(a, column_), figure_b = figureOf(b, column_);
+      if (std::isnan(figure_a) || std::isnan(figure_b)) return !std::isnan(figure_a) && std::isnan(figure_b);
+      return up ? figure_a < figure_b : figure_a > figure_b;
     });
   }
 

@@ -231,7 +231,7 @@ ReportSource ExportActions::reportSource() const {
     take(workspaces_->router(), {"dock_router_load_over_time", "dock_router_balance"}, source.panels_of_one_run);
     take(workspaces_->overview(), {"dock_expert_load", "dock_all_to_all"}, source.panels_of_one_run);
   }
-  take(workspaces_->cluster(), {"dock_cluster_live_cost", "dock_cluster_layers"}, source.of_cluster);
+  take(workspaces_->cluster(), {"dock_cluster_live_cost", "dock_cluster_layers"}, source.cluster_panels);
   source.cost = workspaces_->cluster()->findChild<ThisImbalancePanel*>();
   return source;
 }

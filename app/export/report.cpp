@@ -413,7 +413,7 @@ void HtmlReport::settings() {
     for (std::size_t i = 0; i < histories_.size(); ++i) {
       const auto& settings = compared(i).settings;
       const auto found = std::ranges::find(settings, key.key, &SettingDifference::key);
-      const QString value = found == settings.end() ? key.of_a : found->of_this;
+      const QString value = found == settings.end() ? key.a_value : found->run_value;
       cells << (field ? valueWords(value) : value).toHtmlEscaped();
     }
     out_ += tableRow(cells);
@@ -511,7 +511,7 @@ void HtmlReport::pictures() {
 }
 
 void HtmlReport::cluster() {
-  if (!source_.cost || source_.of_cluster.isEmpty()) return;
+  if (!source_.cost || source_.cluster_panels.isEmpty()) return;
   source_.cost->answerNow();
   const QString headline = source_.cost->headline().value(0);
   if (headline.isEmpty()) {
@@ -521,7 +521,7 @@ void HtmlReport::cluster() {
   out_ += QString("<h2>Cluster</h2>\n<p class=\"verdict\">%1</p>\n<p class=\"muted\">%2</p>\n")
               .arg(headline.toHtmlEscaped(), source_.cost->caption().toHtmlEscaped());
   QStringList figures;
-  for (Panel* panel : source_.of_cluster) figures << figure(panel);
+  for (Panel* panel : source_.cluster_panels) figures << figure(panel);
   write(figures);
 }
 

@@ -27,7 +27,7 @@ struct ReportSource {
   QList<Panel*> panels_of_all_runs;        // panels that show all runs
   QList<Panel*> panels_of_one_run;         // panels that show the active run
   ThisImbalancePanel* cost = nullptr;      // of Cluster; its headline stands above the panels
-  QList<Panel*> of_cluster;
+  QList<Panel*> cluster_panels;
 };
 
 QByteArray report(const ReportSource& source);

@@ -478,9 +478,10 @@ QList<ManualPage> manualPagesWith(const QString& query) {
     }
     const qsizetype named = synonyms.indexOf(nameOf(text.page));
     if (named >= 0) std::get<0>(best.first) += kNamedPage - named;
-    const qsizetype of_part = names.indexOf(nameOf(text.page));
-    if (named < 0 && of_part >= 0 && !best.second.words.isEmpty()) std::get<0>(best.first) += kNamedPage / 2 - of_part;
-    if (named >= 0 || !best.second.words.isEmpty() || of_part >= 0) found << best;
+    const qsizetype part_index = names.indexOf(nameOf(text.page));
+    if (named < 0 && part_index >= 0 && !best.second.words.isEmpty())
+      std::get<0>(best.first) += kNamedPage / 2 - part_index;
+    if (named >= 0 || !best.second.words.isEmpty() || part_index >= 0) found << best;
   }
   std::ranges::stable_sort(found, std::greater{}, &std::pair<Weight, ManualPage>::first);
   QList<ManualPage> pages;

@@ -99,8 +99,8 @@ void RunMultiples::multiply(QDockWidget* dock) {
   cells->setSpacing(kSpace4);
   const int columns = shown_.size() == 3 ? 1 : 2;  // two columns would leave a quarter of the page empty
   for (int run = 0; run < to_int(shown_.size()); ++run) {
-    auto* of_run = new SelectionOfRun(selection_, run, grid);
-    Panel* panel = sameKind(one, of_run, grid);
+    auto* run_selection = new SelectionOfRun(selection_, run, grid);
+    Panel* panel = sameKind(one, run_selection, grid);
     if (!panel) {
       delete grid;
       return;
@@ -173,11 +173,11 @@ void LessonPanels::show(const LessonView& view, const QString& cover, bool locke
     QString wanted_view = workspace->name();
     for (const std::string& panel : view.panels) wanted_view += " " + QString::fromStdString(panel);
     wanted_view += " " + QString::fromStdString(metric_info(view.metric.value_or(Metric::ce_loss)).key + view.choice) +
-                   (view.each_run ? " each" : "");
+                   (view.panel_per_run ? " each" : "");
     if (wanted_view != arranged_ && !view.panels.empty()) arrange(workspace, view);
     arranged_ = wanted_view;
   }
-  if (view.each_run && workspace)
+  if (view.panel_per_run && workspace)
     multiples_.show(docksOf(*workspace, view));
   else
     multiples_.end();

@@ -16,7 +16,7 @@
 namespace moescope {
 namespace {
 
-constexpr char kThemeKey[] = "theme", kOfDesktop[] = "desktop";
+constexpr char kThemeKey[] = "theme", kDesktopTheme[] = "desktop";
 
 double type_factor = 1;
 
@@ -89,7 +89,7 @@ void setType(QWidget* widget, Type type, bool semibold) {
 }
 
 void rememberTheme(std::optional<Theme> theme) {
-  settings().setValue(kThemeKey, theme ? themeName(*theme) : kOfDesktop);
+  settings().setValue(kThemeKey, theme ? themeName(*theme) : kDesktopTheme);
 }
 
 QColor warningColor(const QPalette& palette) {

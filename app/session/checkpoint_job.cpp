@@ -34,10 +34,10 @@ constexpr double kShareOfWeights = 0.1;  // share of the progress: the weights a
 
 using Notes = std::vector<std::string>;
 
-Notes joinedNotes(const Notes& of_model, const Notes& of_tokenizer, const Notes& of_texts) {
-  Notes all = of_model;
-  all.insert(all.end(), of_tokenizer.begin(), of_tokenizer.end());
-  all.insert(all.end(), of_texts.begin(), of_texts.end());
+Notes joinedNotes(const Notes& model_notes, const Notes& tokenizer_notes, const Notes& text_notes) {
+  Notes all = model_notes;
+  all.insert(all.end(), tokenizer_notes.begin(), tokenizer_notes.end());
+  all.insert(all.end(), text_notes.begin(), text_notes.end());
   return all;
 }
 

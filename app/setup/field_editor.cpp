@@ -371,10 +371,11 @@ QString whyUnused(const ConfigField& field, const RunConfig& config) {
   };
   if (setting == &ModelConfig::vocab && config.data.tokenizer.empty() && config.model.vocab == 256)
     return "<p>Fixed: without a tokenizer tokens are bytes.</p>";
-  const bool of_muon = setting.is_in<OptimizerConfig>() && field.name().starts_with("muon_");
-  if (of_muon && config.optimizer.name != OptimizerName::muon) return only_with(&OptimizerConfig::name, "muon");
-  const bool of_rotation = setting == &PrecisionConfig::hadamard_gemms || setting == &PrecisionConfig::hadamard_signs;
-  if (of_rotation && !config.precision.hadamard) return only_with(&PrecisionConfig::hadamard, "true");
+  const bool is_muon_field = setting.is_in<OptimizerConfig>() && field.name().starts_with("muon_");
+  if (is_muon_field && config.optimizer.name != OptimizerName::muon) return only_with(&OptimizerConfig::name, "muon");
+  const bool is_rotation_field =
+      setting == &PrecisionConfig::hadamard_gemms || setting == &PrecisionConfig::hadamard_signs;
+  if (is_rotation_field && !config.precision.hadamard) return only_with(&PrecisionConfig::hadamard, "true");
   if (setting == &PrecisionConfig::stochastic_operands && config.precision.rounding != Rounding::stochastic)
     return only_with(&PrecisionConfig::rounding, "stochastic");
   if (setting == &OptimizerConfig::update_stochastic && config.optimizer.master_format != StoredFormat::bf16)

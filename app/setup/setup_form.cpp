@@ -498,10 +498,10 @@ void SetupForm::check() {
   showCost();
 }
 
-void SetupForm::setCosts(std::function<Cost(const RunConfig&)> of_draft,
-                         std::function<Cost(const QString&)> of_preset) {
-  cost_of_ = std::move(of_draft);
-  presets_->setWords(std::move(of_preset));
+void SetupForm::setCosts(std::function<Cost(const RunConfig&)> draft_cost,
+                         std::function<Cost(const QString&)> preset_cost) {
+  cost_of_ = std::move(draft_cost);
+  presets_->setWords(std::move(preset_cost));
   showCost();
 }
 

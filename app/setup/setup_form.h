@@ -42,7 +42,7 @@ class SetupForm : public QWidget {
   // Sets the config of the open run, against which changes are shown; nullptr: no open run can be changed live.
   void setOpenRun(const RunConfig* config);
   // Sets the functions that describe the cost of the draft and of each preset. showCost() calls the first.
-  void setCosts(std::function<Cost(const RunConfig&)> of_draft, std::function<Cost(const QString&)> of_preset);
+  void setCosts(std::function<Cost(const RunConfig&)> draft_cost, std::function<Cost(const QString&)> preset_cost);
   void showCost();
   void setPurpose(const QString& text);      // purpose of the settings: "run A, in training"
   void followPreset(const QString& preset);  // fills the form, unless it has own settings

@@ -178,12 +178,12 @@ void CommandList::list(QString typed) {
   commands_.erase(commands_.begin() + known_, commands_.end());
   for (std::size_t i = 0; i < known_; ++i)
     for (const PaletteCommand& command :
-         commands_[i].of_typed ? commands_[i].of_typed(typed) : std::vector<PaletteCommand>())
+         commands_[i].typed_commands ? commands_[i].typed_commands(typed) : std::vector<PaletteCommand>())
       commands_.push_back(command);
   Synonyms synonyms = synonymsOf(typed);
   if (names_none && synonyms.words.isEmpty()) synonyms = synonymsOfWords(typed);
   for (std::size_t i = 0; i < commands_.size(); ++i) {
-    std::optional<Shown> best = commands_[i].of_typed ? std::nullopt : bestOf(i, typed, synonyms);
+    std::optional<Shown> best = commands_[i].typed_commands ? std::nullopt : bestOf(i, typed, synonyms);
     if (!best) continue;
     if (best->synonym >= 0 && synonyms.is_whole_word) best->score += kAsSynonym - (1 + best->synonym) * kPerSynonym;
     best->score += priority(*best, typed, synonyms);
@@ -250,7 +250,7 @@ void CommandList::listByParts(const QString& typed) {
   for (const QString& word : typed.split(' ', Qt::SkipEmptyParts)) {
     std::vector<std::size_t> with_word;
     for (std::size_t i = 0; i < known_; ++i)
-      if (!commands_[i].of_typed && has(i, word)) with_word.push_back(i);
+      if (!commands_[i].typed_commands && has(i, word)) with_word.push_back(i);
     for (const std::size_t i : with_word)
       scores[i] += (placeOfPart(word, commands_[i].title) >= 0 ? 2 : 1) * kPart / to_int(with_word.size());
   }

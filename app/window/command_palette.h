@@ -23,7 +23,7 @@ struct PaletteCommand {
   std::function<void()> run;
   QString also;  // other names, which the search matches: "router.bias_update_rate", "stop | stop training"
   // If set, this is no command: it returns the commands for what is typed, such as those of an expert by its number.
-  std::function<std::vector<PaletteCommand>(const QString& typed)> of_typed = {};
+  std::function<std::vector<PaletteCommand>(const QString& typed)> typed_commands = {};
 };
 
 class CommandList : public QAbstractListModel {

@@ -164,7 +164,7 @@ class Collector {
   }
 
   void takePagesWithWords() {
-    commands_.emplace_back().of_typed = [window = window_](const QString& typed) {
+    commands_.emplace_back().typed_commands = [window = window_](const QString& typed) {
       std::vector<PaletteCommand> found;
       if (typed.size() < kShortestSearch) return found;
       for (const ManualPage& page : manualPagesWith(typed).mid(0, kPagesWithWords))
@@ -221,7 +221,7 @@ class Collector {
     if (!window_->selection()->history()) return;
     const auto add_place = [&](const QString& name, const QString& group, auto has,
                                std::function<void(std::int64_t)> show) {
-      commands_.emplace_back().of_typed = [=](const QString& typed) {
+      commands_.emplace_back().typed_commands = [=](const QString& typed) {
         std::vector<PaletteCommand> found;
         if (const std::int64_t number = numberIn(typed); number >= 0 && has(number))
           found.push_back(
@@ -248,7 +248,7 @@ class Collector {
           cluster->stepTime()->setDegree(to_int(degree));
           goTo(window, cluster, cluster->stepTime());
         });
-    commands_.emplace_back().of_typed = [window = window_](const QString& typed) {
+    commands_.emplace_back().typed_commands = [window = window_](const QString& typed) {
       return experts(window, numberIn(typed));
     };
   }

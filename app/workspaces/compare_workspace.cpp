@@ -118,7 +118,7 @@ void CompareWorkspace::arrangeEssential() {
 // The panel of load differences compares the weights of the experts of two checkpoints.
 void CompareWorkspace::followOrigin() {
   const bool same_texts = onTheSameTexts(*selection_);
-  if (std::exchange(of_checkpoints_, same_texts) == same_texts) return;
+  if (std::exchange(shows_checkpoints_, same_texts) == same_texts) return;
   load_difference_->setVisible(same_texts);
   if (isVisible()) applySizes();
 }
@@ -144,7 +144,7 @@ void CompareWorkspace::giveRoomBack() {
   loss_->setWindowTitle("Loss");
   placeLoss(0);
   for (QDockWidget* dock : {loss_, regression_}) dock->hide();
-  if (!of_checkpoints_) load_difference_->hide();
+  if (!shows_checkpoints_) load_difference_->hide();
 }
 
 // Gives the table the height of its rows.

@@ -47,7 +47,7 @@ class CompareWorkspace : public Workspace {
   LossPanel* loss_panel_;
   std::size_t rows_ = 0;  // number of rows for which the table has room
   void followOrigin();
-  bool of_checkpoints_ = false;  // true: the runs are checkpoints on the same texts
+  bool shows_checkpoints_ = false;  // true: the runs are checkpoints on the same texts
 };
 
 }  // namespace moescope

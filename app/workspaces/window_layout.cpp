@@ -93,9 +93,9 @@ void WindowLayout::save() const {
   QVariantMap layout = present();
   layout["screen"] = window_->screen()->availableSize();
   keepSealed(kArrangementKey, layout);
-  for (const char* of_version_0_1 :
+  for (const char* old_key :
        {"window/geometry", "window/screen", "window/layout", "window/form", "window/workspace", "workspaces"})
-    settings().remove(of_version_0_1);
+    settings().remove(old_key);
 }
 
 void WindowLayout::saveIfChanged() {
@@ -161,8 +161,8 @@ void WindowLayout::project() {
 }
 
 void WindowLayout::endProjection() {
-  const QVariantMap of_lesson = std::exchange(before_of_lesson_, {});
-  if (lent_ && !of_lesson.isEmpty() && docks_of_lesson_ == shownDocks()) return restoreArrangement(of_lesson);
+  const QVariantMap layout_before = std::exchange(before_of_lesson_, {});
+  if (lent_ && !layout_before.isEmpty() && docks_of_lesson_ == shownDocks()) return restoreArrangement(layout_before);
   const QVariantMap before = std::exchange(before_, {});
   if (before.isEmpty()) return;
   if (!lent_) return restoreArrangement(before);

@@ -283,8 +283,8 @@ void Workspace::addOverPanels(QWidget* widget) {
   over_panels_->setContentsMargins(0, 0, 0, kSpace8);
 }
 
-void Workspace::foldWithout(QDockWidget* dock, Missing missing, bool of_own_runs) {
-  foldable_ << Foldable{dock, std::move(missing), of_own_runs};
+void Workspace::foldWithout(QDockWidget* dock, Missing missing, bool folds_own_runs) {
+  foldable_ << Foldable{dock, std::move(missing), folds_own_runs};
 }
 
 void Workspace::foldEmpty() {
@@ -310,7 +310,7 @@ QList<QDockWidget*> Workspace::emptyDocks(QStringList* missing_data) {
   QList<QDockWidget*> empty;
   const bool is_own = !folded_for_ || !folded_for_->info().config_toml.empty();
   for (const Foldable& foldable : foldable_) {
-    const bool is_looked_at = foldable.dock->isVisibleTo(this) && (!is_own || foldable.of_own_runs);
+    const bool is_looked_at = foldable.dock->isVisibleTo(this) && (!is_own || foldable.folds_own_runs);
     QString missing;
     if (is_looked_at) missing = folded_for_ ? foldable.missing(*folded_for_) : QString("a run");
     if (missing.isEmpty()) continue;

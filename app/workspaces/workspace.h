@@ -101,8 +101,8 @@ class Workspace : public QMainWindow {
 
   void addOverPanels(QWidget* widget);             // adds a widget above the panels, as wide as the workspace
   HealthBanner* addVerdict(FindingsWatch* watch);  // adds the verdict above the panels
-  // `of_own_runs`: also for runs of this program, which else may have the data at their next step.
-  void foldWithout(QDockWidget* dock, Missing missing, bool of_own_runs = false);
+  // `folds_own_runs`: also for runs of this program, which else may have the data at their next step.
+  void foldWithout(QDockWidget* dock, Missing missing, bool folds_own_runs = false);
   bool isFolded(QDockWidget* dock) const { return folded_.contains(dock); }
   // Called after panels were folded; may move other docks into their room and returns true if it did. giveRoomBack()
   // undoes this before the panels are shown again.
@@ -147,7 +147,7 @@ class Workspace : public QMainWindow {
   struct Foldable {
     QDockWidget* dock;
     Missing missing;
-    bool of_own_runs;
+    bool folds_own_runs;
   };
   QList<Foldable> foldable_;
   QList<QDockWidget*> folded_;

@@ -378,10 +378,10 @@ void read_granitemoe(ConfigKeys& keys, CheckpointConfig& c) {
 
 using Layout = ExpertNames::Layout;
 
-constexpr ExpertNames kTensorsPerExpert = {Layout::each, "mlp.experts.{}.gate_proj", "mlp.experts.{}.up_proj",
+constexpr ExpertNames kTensorsPerExpert = {Layout::single, "mlp.experts.{}.gate_proj", "mlp.experts.{}.up_proj",
                                            "mlp.experts.{}.down_proj"};
 constexpr ExpertNames kStacked = {Layout::stacked, "mlp.experts.gate_up_proj", nullptr, "mlp.experts.down_proj"};
-constexpr ExpertNames kMixtral = {Layout::each, "block_sparse_moe.experts.{}.w1", "block_sparse_moe.experts.{}.w3",
+constexpr ExpertNames kMixtral = {Layout::single, "block_sparse_moe.experts.{}.w1", "block_sparse_moe.experts.{}.w3",
                                   "block_sparse_moe.experts.{}.w2"};
 constexpr ExpertNames kGptOss = {Layout::stacked_across, "mlp.experts.gate_up_proj", nullptr, "mlp.experts.down_proj"};
 constexpr ExpertNames kGranite = {Layout::stacked, "block_sparse_moe.input_linear.weight", nullptr,
@@ -392,7 +392,7 @@ constexpr ExpertNames kGraniteStacked = {Layout::stacked, "block_sparse_moe.expe
 constexpr const char* kChoiceBias = "mlp.gate.e_score_correction_bias";
 
 // Returns the layouts of a router "mlp.gate" whose experts are stored one by one or stacked.
-constexpr LayerLayouts each_or_stacked(const char* choice_bias, const char* shared, const char* shared_gate) {
+constexpr LayerLayouts single_or_stacked(const char* choice_bias, const char* shared, const char* shared_gate) {
   return {LayerNames{"mlp.gate", choice_bias, &kTensorsPerExpert, shared, shared_gate},
           LayerNames{"mlp.gate", choice_bias, &kStacked, shared, shared_gate}};
 }
@@ -405,12 +405,12 @@ struct ArchitectureRow {
   LayerLayouts layouts;
 };
 constexpr ArchitectureRow kArchitectures[] = {
-    {"deepseek_v2", nullptr, 1e-6, read_deepseek_v2, each_or_stacked(nullptr, "mlp.shared_experts", nullptr)},
-    {"deepseek_v3", "kimi_k2", 1e-6, read_deepseek_v3, each_or_stacked(kChoiceBias, "mlp.shared_experts", nullptr)},
-    {"olmoe", nullptr, 1e-5, read_olmoe, each_or_stacked(nullptr, nullptr, nullptr)},
+    {"deepseek_v2", nullptr, 1e-6, read_deepseek_v2, single_or_stacked(nullptr, "mlp.shared_experts", nullptr)},
+    {"deepseek_v3", "kimi_k2", 1e-6, read_deepseek_v3, single_or_stacked(kChoiceBias, "mlp.shared_experts", nullptr)},
+    {"olmoe", nullptr, 1e-5, read_olmoe, single_or_stacked(nullptr, nullptr, nullptr)},
     {"qwen2_moe", nullptr, 1e-6, read_qwen2_moe,
-     each_or_stacked(nullptr, "mlp.shared_expert", "mlp.shared_expert_gate")},
-    {"qwen3_moe", nullptr, 1e-6, read_qwen3_moe, each_or_stacked(nullptr, nullptr, nullptr)},
+     single_or_stacked(nullptr, "mlp.shared_expert", "mlp.shared_expert_gate")},
+    {"qwen3_moe", nullptr, 1e-6, read_qwen3_moe, single_or_stacked(nullptr, nullptr, nullptr)},
     {"mixtral",
      nullptr,
      1e-5,

@@ -24,7 +24,7 @@ namespace moescope {
 // How the routed experts of a layer are stored.
 struct ExpertNames {
   enum class Layout : std::uint8_t {
-    each,           // gate, up and down of every expert, [out, in] each
+    single,         // gate, up and down of every expert, [out, in] each
     stacked,        // [E, gate then up, in] and [E, out, in]
     stacked_across  // [E, in, gate and up alternating] and [E, in, out], with biases; packed codes are [E, out, in]
   } layout;

@@ -57,12 +57,12 @@ std::string weights_in(const std::string& folder) {
 bool same_values(const TensorView& a, const TensorView& b) {
   constexpr std::size_t kPart = std::size_t{1} << 16;
   if (a.shape != b.shape) return false;
-  std::vector<float> of_a(kPart), of_b(kPart);
+  std::vector<float> part_a(kPart), part_b(kPart);
   for (std::size_t done = 0; done < a.elements(); done += kPart) {
     const std::size_t part_count = std::min(kPart, a.elements() - done);
-    a.read_floats(done, std::span(of_a).first(part_count));
-    b.read_floats(done, std::span(of_b).first(part_count));
-    if (std::memcmp(of_a.data(), of_b.data(), part_count * sizeof(float)) != 0) return false;
+    a.read_floats(done, std::span(part_a).first(part_count));
+    b.read_floats(done, std::span(part_b).first(part_count));
+    if (std::memcmp(part_a.data(), part_b.data(), part_count * sizeof(float)) != 0) return false;
   }
   return true;
 }
@@ -151,9 +151,10 @@ std::size_t CheckpointModel::working_bytes(Index tokens) const {
 }
 
 void CheckpointModel::set_rounding(int layer, GemmClass gemm_class, const OperandRounding& rounding) {
-  Roundings& of_layer = layer < 0 ? roundings_.back() : roundings_.at(layer);
-  of_layer[static_cast<std::size_t>(gemm_class)] = rounding;
-  if (gemm_class == GemmClass::experts) std::fill(of_layer.begin() + kNumGemmClasses, of_layer.end(), rounding);
+  Roundings& layer_roundings = layer < 0 ? roundings_.back() : roundings_.at(layer);
+  layer_roundings[static_cast<std::size_t>(gemm_class)] = rounding;
+  if (gemm_class == GemmClass::experts)
+    std::fill(layer_roundings.begin() + kNumGemmClasses, layer_roundings.end(), rounding);
 }
 
 void CheckpointModel::set_expert_rounding(int layer, int expert, const OperandRounding& rounding) {
@@ -270,12 +271,12 @@ double CheckpointModel::measured_seconds_per_token() const {
   };
   double seconds = 0;
   for (const bool experts : {false, true}) {
-    const auto of_kind = [&](const Layer& layer) { return layer.has_experts() == experts; };
-    const auto one = std::ranges::find_if(layers_, of_kind);
+    const auto is_of_kind = [&](const Layer& layer) { return layer.has_experts() == experts; };
+    const auto one = std::ranges::find_if(layers_, is_of_kind);
     if (one == layers_.end()) continue;
     with_team([&] {
       seconds +=
-          timed([&] { pass.layer_pass(to_int(one - layers_.begin())); }) * std::ranges::count_if(layers_, of_kind);
+          timed([&] { pass.layer_pass(to_int(one - layers_.begin())); }) * std::ranges::count_if(layers_, is_of_kind);
     });
   }
   with_team([&] { seconds += timed([&] { pass.head_pass(); }); });

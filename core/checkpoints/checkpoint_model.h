@@ -97,7 +97,7 @@ class CheckpointModel {
   void set_rounding(int layer, GemmClass gemm_class, const OperandRounding& rounding);
   void set_expert_rounding(int layer, int expert, const OperandRounding& rounding);
   void round_nothing() {
-    for (Roundings& of_layer : roundings_) std::ranges::fill(of_layer, OperandRounding{});
+    for (Roundings& layer_roundings : roundings_) std::ranges::fill(layer_roundings, OperandRounding{});
   }
   // In later passes no token chooses this expert, as if the model did not have it. At least top_k experts must remain.
   void remove_expert(int layer, int expert);

@@ -187,10 +187,10 @@ void CheckpointRun::count_specialisation(std::size_t moe, Batch batch, const Rou
   if (counts_pairs) frame.together_EE.resize(experts * experts);
   const std::int32_t* ids = tokens.ids.data();
   for (const TextPiece& piece : batch) {
-    std::uint32_t* of_domain = frame.domain_DE.data() + size(domain_of_text_[piece.text]) * experts;
+    std::uint32_t* domain_counts = frame.domain_DE.data() + size(domain_of_text_[piece.text]) * experts;
     for (std::size_t t = 0; t < piece.ids.size(); ++t, ids += top_k)
       for (std::size_t i = 0; i < top_k; ++i) {
-        ++of_domain[size(ids[i])];
+        ++domain_counts[size(ids[i])];
         for (std::size_t j = 0; counts_pairs && j < top_k; ++j)
           ++frame.together_EE[size(ids[i]) * experts + size(ids[j])];
       }

@@ -17,7 +17,7 @@ using QueryKeyNorm = GroupedShape::QueryKeyNorm;
 
 using Layout = ExpertNames::Layout;
 
-std::string of_expert(std::string name, int expert) {
+std::string expert_name(std::string name, int expert) {
   const std::size_t at = name.find("{}");
   return at == std::string::npos ? name : name.replace(at, 2, std::to_string(expert));
 }
@@ -149,16 +149,17 @@ class LayerReader {
 
   std::vector<StoredFeedForward> routed_experts() {
     const ExpertNames& names = *names_.experts;
-    return names.layout == Layout::each ? single_experts(names) : stacked_experts(names);
+    return names.layout == Layout::single ? single_experts(names) : stacked_experts(names);
   }
 
   std::vector<StoredFeedForward> single_experts(const ExpertNames& names) {
     std::vector<StoredFeedForward> experts;
     for (int e = 0; e < c_.experts; ++e)
       experts.push_back(
-          {weights_.linear(prefix_ + of_expert(names.gate, e), c_.expert_width, c_.dim, false, "model_type"),
-           weights_.linear(prefix_ + of_expert(names.up, e), c_.expert_width, c_.dim, false, "model_type"),
-           weights_.linear(prefix_ + of_expert(names.down, e), c_.dim, c_.expert_width, false, "model_type"), clamp()});
+          {weights_.linear(prefix_ + expert_name(names.gate, e), c_.expert_width, c_.dim, false, "model_type"),
+           weights_.linear(prefix_ + expert_name(names.up, e), c_.expert_width, c_.dim, false, "model_type"),
+           weights_.linear(prefix_ + expert_name(names.down, e), c_.dim, c_.expert_width, false, "model_type"),
+           clamp()});
     return experts;
   }
 

@@ -130,8 +130,8 @@ class QuantizationReader {
       if (!group.is_object()) keys_.fail("config_groups", "has a group that is not an object");
       ConfigKeys inside(group, path_, prefix);
       if (const Json* weights = inside.find({"weights"}); weights && weights->is_object()) {
-        ConfigKeys of_weights(*weights, path_, prefix + "weights.");
-        allowed.push_back(layout_of(of_weights));
+        ConfigKeys weight_keys(*weights, path_, prefix + "weights.");
+        allowed.push_back(layout_of(weight_keys));
       }
       inside.ignore_key({"targets", "input_activations", "output_activations", "format"});
       inside.require_all_read();
@@ -221,12 +221,12 @@ class QuantizationReader {
     ConfigKeys inside(*global, path_, prefix_ + "global_quant_config.");
     const Json* weight = inside.find({"weight"});
     if (!weight || !weight->is_object()) inside.fail("weight", "is not an object");
-    ConfigKeys of_weight(*weight, path_, prefix_ + "global_quant_config.weight.");
-    of_weight.choice({"dtype"}, {"fp4"}, "");
-    of_weight.choice({"qscheme"}, {"per_group"}, "");
-    of_weight.choice({"scale_format"}, {"e8m0"}, "");
-    const int group = of_weight.count({"group_size"}, 1, kMaxBlock);
-    refuse_unless_empty(of_weight, "is_dynamic", "is true: scales of weights cannot be computed while a model runs");
+    ConfigKeys weight_keys(*weight, path_, prefix_ + "global_quant_config.weight.");
+    weight_keys.choice({"dtype"}, {"fp4"}, "");
+    weight_keys.choice({"qscheme"}, {"per_group"}, "");
+    weight_keys.choice({"scale_format"}, {"e8m0"}, "");
+    const int group = weight_keys.count({"group_size"}, 1, kMaxBlock);
+    refuse_unless_empty(weight_keys, "is_dynamic", "is true: scales of weights cannot be computed while a model runs");
     refuse_unless_empty(keys_, "layer_quant_config", "gives layers a format of their own, which is not supported");
     refuse_unless_empty(keys_, "layer_type_quant_config", "gives layers a format of their own, which is not supported");
     refuse_unless_empty(keys_, "algo_config", "changes weights or inputs, which is not supported");

@@ -21,10 +21,10 @@ void mask_groups_by_best(const RouterConfig& config, std::span<const float> scor
   const std::size_t groups = size(config.n_groups), width = scores.size() / groups;
   std::vector<float> best(groups);
   for (std::size_t g = 0; g < groups; ++g) best[g] = std::ranges::max(scores.subspan(g * width, width));
-  RouterConfig of_groups;
-  of_groups.top_k = config.n_limited_groups;
+  RouterConfig group_choice;
+  group_choice.top_k = config.n_limited_groups;
   std::vector<std::int32_t> kept_groups(size(config.n_limited_groups));
-  choose_experts<float>(of_groups, best, kept_groups);
+  choose_experts<float>(group_choice, best, kept_groups);
   masked.assign(scores.size(), 1);
   for (const std::int32_t g : kept_groups)
     std::fill_n(masked.begin() + g * static_cast<std::ptrdiff_t>(width), width, 0);

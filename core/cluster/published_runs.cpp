@@ -342,10 +342,10 @@ std::vector<LiveCase> live_cases(const StepConfig& config, int run_experts) {
     const LiveCase plain{
         .ep = ep, .all_to_all = config.all_to_all, .payload = config.payload, .run_experts = run_experts};
     cases.insert(cases.end(), kLiveVariants, plain);
-    LiveCase* of_ep = &cases[cases.size() - kLiveVariants];
-    of_ep[1].node_limited = of_ep[4].node_limited = true;
-    of_ep[2].balanced = of_ep[4].balanced = true;
-    of_ep[3].payload = of_ep[4].payload = Payload::mxfp8;
+    LiveCase* variants = &cases[cases.size() - kLiveVariants];
+    variants[1].node_limited = variants[4].node_limited = true;
+    variants[2].balanced = variants[4].balanced = true;
+    variants[3].payload = variants[4].payload = Payload::mxfp8;
   }
   return cases;
 }

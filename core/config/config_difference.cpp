@@ -31,9 +31,9 @@ std::vector<ConfigDifference> difference(const RunConfig& a, const RunConfig& b)
   std::vector<ConfigDifference> differences;
   for (const ConfigField& field : config_fields()) {
     if (Setting(field) == &RunConfig::name || field.derived) continue;
-    const ConfigValue of_a = field.get(a), of_b = field.get(b);
-    if (of_a == of_b) continue;
-    differences.push_back({field, to_string(of_a), to_string(of_b)});
+    const ConfigValue value_a = field.get(a), value_b = field.get(b);
+    if (value_a == value_b) continue;
+    differences.push_back({field, to_string(value_a), to_string(value_b)});
   }
   return differences;
 }
@@ -104,8 +104,8 @@ RunConfig dense_twin(const RunConfig& config, DenseSize size) {
   ModelConfig& model = twin.model;
   model.n_dense_layers = model.n_layers;
   model.dense_inter = 0;
-  const double of_feed_forwards = weights_to_match(config, size) - parameter_count(twin);
-  const double width = of_feed_forwards / (3.0 * model.dim * model.n_layers);
+  const double feed_forward_weights = weights_to_match(config, size) - parameter_count(twin);
+  const double width = feed_forward_weights / (3.0 * model.dim * model.n_layers);
   model.dense_inter = std::max(1, to_int(std::lround(width / kWidthStep))) * kWidthStep;
 
   twin.router.n_hash_layers = 0;

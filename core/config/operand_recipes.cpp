@@ -79,13 +79,13 @@ OperandRecipe parse_entry(std::string_view entry) {
   if (!gemm_class) refuse(entry, "classes are " + joined(kClasses, ", ", gemm_class_name));
   out.gemm_class = *gemm_class;
   if (colon != entry.npos && *gemm_class == GemmClass::head) refuse(entry, "the head is not part of a layer");
-  const std::string_view of_class = whole.substr(dot + 1, equals - dot - 1);
-  const auto second = of_class.find('.');
-  const auto operand = named(kOperands, operand_name, trimmed(of_class.substr(0, second)));
+  const std::string_view operand_text = whole.substr(dot + 1, equals - dot - 1);
+  const auto second = operand_text.find('.');
+  const auto operand = named(kOperands, operand_name, trimmed(operand_text.substr(0, second)));
   if (!operand) refuse(entry, "operands are x, W, dY");
   out.operand = *operand;
-  if (second != of_class.npos) {
-    const std::string_view gemm = trimmed(of_class.substr(second + 1));
+  if (second != operand_text.npos) {
+    const std::string_view gemm = trimmed(operand_text.substr(second + 1));
     out.gemm = named(kDirections, direction_name, gemm == "fprop" ? "forward" : gemm);
     if (!out.gemm) refuse(entry, "GEMMs are forward (or fprop), dgrad, wgrad");
     if (!reads(*out.gemm, out.operand))

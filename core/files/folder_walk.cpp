@@ -79,14 +79,14 @@ bool goes_on(const fs::path&) {
 
 }  // namespace
 
-bool each_file_below(const fs::path& folder, int deepest, const std::function<bool(const fs::path&)>& take) {
+bool visit_files_below(const fs::path& folder, int deepest, const std::function<bool(const fs::path&)>& take) {
   const FolderWalk::Take leave = goes_on;
   return FolderWalk(folder, deepest, take, leave).walk(folder, 0);
 }
 
 std::vector<fs::path> files_in(const fs::path& folder, bool (*is_wanted)(std::string_view)) {
   std::vector<fs::path> files;
-  each_file_below(folder, 0, [&](const fs::path& file) {
+  visit_files_below(folder, 0, [&](const fs::path& file) {
     if (is_wanted(file.filename().string())) files.push_back(file);
     return true;
   });

@@ -13,13 +13,13 @@ namespace moescope {
 // `deepest`: number of folder levels below `folder`; 0: only its own files. Returns false if `take` did, which stops
 // the walk. The order is arbitrary. A folder is entered once, so that loops of links end. Skips files and folders that
 // cannot be read, and links that lead out of `folder`.
-bool each_file_below(const std::filesystem::path& folder, int deepest,
-                     const std::function<bool(const std::filesystem::path&)>& take);
+bool visit_files_below(const std::filesystem::path& folder, int deepest,
+                       const std::function<bool(const std::filesystem::path&)>& take);
 // Returns the folder's own files whose names are wanted, sorted.
 std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder, bool (*is_wanted)(std::string_view));
 // Returns the names of all files and folders in a folder, at most 100,000, sorted.
 std::vector<std::string> names_in(const std::filesystem::path& folder);
-// Returns the links that each_file_below() skips because they lead out of `folder`, sorted.
+// Returns the links that visit_files_below() skips because they lead out of `folder`, sorted.
 std::vector<std::filesystem::path> links_out_of(const std::filesystem::path& folder, int deepest);
 
 // Returns an absolute path without "." and without a slash at the end, so that it ends in the name of its file or

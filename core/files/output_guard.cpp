@@ -28,9 +28,10 @@ bool same_file(const std::string& a, const std::string& b) {
   std::error_code error;
   if (fs::equivalent(a, b, error)) return true;
   // Paths are made absolute first, because weakly_canonical() does not change "x" and "./x" if no such file exists.
-  std::error_code of_a, of_b;
-  const fs::path at_a = fs::weakly_canonical(fs::absolute(a), of_a), at_b = fs::weakly_canonical(fs::absolute(b), of_b);
-  return !of_a && !of_b && at_a == at_b;
+  std::error_code error_a, error_b;
+  const fs::path at_a = fs::weakly_canonical(fs::absolute(a), error_a),
+                 at_b = fs::weakly_canonical(fs::absolute(b), error_b);
+  return !error_a && !error_b && at_a == at_b;
 }
 
 constexpr int kDeepestInput = 64;  // levels of folders
@@ -84,7 +85,7 @@ class InputFolders {
   void read() {
     read_ = true;
     for (const std::string& folder : folders_)
-      each_file_below(folder, kDeepestInput, [&](const fs::path& file) {
+      visit_files_below(folder, kDeepestInput, [&](const fs::path& file) {
         if (const auto id = id_of(file.string())) files_.emplace(*id, folder);
         return true;
       });

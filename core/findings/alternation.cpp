@@ -96,13 +96,13 @@ bool loss_follows(std::span<const double> component, std::span<const float> loss
 }
 
 bool is_uneven(std::span<const float> rows, std::span<const float> mean) {
-  double of_mean = 0, of_rows = 0;
-  for (const float u : mean) of_mean += ((u - 1) * (u - 1)) / static_cast<double>(mean.size());
+  double variance_of_mean = 0, variance_of_rows = 0;
+  for (const float u : mean) variance_of_mean += ((u - 1) * (u - 1)) / static_cast<double>(mean.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const double deviation = rows[i] - mean[i % mean.size()];
-    of_rows += deviation * deviation / rows.size();
+    variance_of_rows += deviation * deviation / rows.size();
   }
-  return of_mean > kUnevenMean * kUnevenMean * of_rows;
+  return variance_of_mean > kUnevenMean * kUnevenMean * variance_of_rows;
 }
 
 }  // namespace

@@ -95,8 +95,8 @@ class Checking {
     std::string unit = "step";
     if (is_checkpoint_) unit = "batch";
     if (needed < steps) unit = "logged step";
-    const std::string of_needed = counted(needed, unit.c_str(), (unit + (unit == "batch" ? "es" : "s")).c_str());
-    needs(check, what, of_needed + "; so far there " + (steps_.loads == 1 ? "is " : "are ") + grouped(steps_.loads));
+    const std::string needed_loads = counted(needed, unit.c_str(), (unit + (unit == "batch" ? "es" : "s")).c_str());
+    needs(check, what, needed_loads + "; so far there " + (steps_.loads == 1 ? "is " : "are ") + grouped(steps_.loads));
   }
   // Passes the check if there are enough loads for a condition that lasts for this many steps.
   void after_loads(std::int64_t steps, const KindsOfCheck& check, const char* what, std::string words) {
@@ -123,10 +123,10 @@ class Checking {
   // Tokens of as many loads as the watches judge together; 0: not known.
   std::int64_t tokens_of_window() const {
     if (evidence_.span.loads == 0) return 0;
-    const double of_load =
+    const double tokens_per_load =
         evidence_.expected * history_.info().n_experts / std::max(1, history_.info().top_k) / evidence_.span.loads;
     const double loads = std::max(kLoadsOfWindow, kMeanSteps / evidence_.span.interval());
-    return static_cast<std::int64_t>(of_load * std::min(loads, static_cast<double>(evidence_.span.loads)));
+    return static_cast<std::int64_t>(tokens_per_load * std::min(loads, static_cast<double>(evidence_.span.loads)));
   }
 
   void losses() {

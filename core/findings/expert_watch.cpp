@@ -74,14 +74,14 @@ void ExpertWatch::follow_means(const RecentLoad& load) {
     const double share = load.share(e);
     const bool killed = load.is_killed(e);
     const auto is_below = [](double threshold) {
-      return [threshold](double of_block) { return of_block < threshold; };
+      return [threshold](double block_load) { return block_load < threshold; };
     };
     load.follow(e, is_below(kStarvedShare), share < kStarvedShare && !killed, share > kFedShare || killed,
                 experts_[e].starved);
     load.follow(e, is_below(kUnderusedShare), share < kUnderusedShare && !killed, share > kUsedShare || killed,
                 experts_[e].underused);
     load.follow(
-        e, [hot](double of_block) { return of_block >= hot; }, load.max_possible_vio() > 0 && share >= hot,
+        e, [hot](double block_load) { return block_load >= hot; }, load.max_possible_vio() > 0 && share >= hot,
         share < kCooledShare * hot, experts_[e].hot);
   }
 }

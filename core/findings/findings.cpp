@@ -159,7 +159,7 @@ class Reading {
     return block(b).size() == kBlock && (phase_ + b + 1) % kMeanBlocks == 0;
   }
   template <class Values>
-  auto of_block(const Values& values, std::int64_t b, std::size_t width = 1) const {
+  auto block_values(const Values& values, std::int64_t b, std::size_t width = 1) const {
     const std::size_t from = b * kBlock * width;
     return std::span(values).subspan(from, block(b).size() * width);
   }
@@ -214,8 +214,8 @@ class Reading {
     const std::size_t width = rows.size() / range_.size();
     for (std::int64_t b = 0; b < blocks(); ++b)
       read_block(watch, b,
-                 {block(b).first, of_block(rows, b, width), of_block(max_vio_.back(), b), of_block(assignments_, b),
-                  of_block(losses_, b)});
+                 {block(b).first, block_values(rows, b, width), block_values(max_vio_.back(), b),
+                  block_values(assignments_, b), block_values(losses_, b)});
   }
 
   // Passes over the range for a layer that has no loads in it.
@@ -292,15 +292,15 @@ class Reading {
     // If only means of old steps are kept, their bins still count values that were NaN or infinite.
     const auto bins = history_.series(Metric::ce_loss, kWholeRun, edges_);
     for (std::int64_t b = 0; b < blocks(); ++b) {
-      losses.block(block(b).first,
-                   {of_block(ce, b), of_block(aux, b), of_block(z, b), of_block(grad_norm, b), of_block(max_vio, b)});
-      watches.gradients.block(block(b).first, of_block(grad_norm, b));
-      watches.auxiliaries.block(block(b).first, of_block(ce, b), of_block(aux, b), of_block(z, b),
+      losses.block(block(b).first, {block_values(ce, b), block_values(aux, b), block_values(z, b),
+                                    block_values(grad_norm, b), block_values(max_vio, b)});
+      watches.gradients.block(block(b).first, block_values(grad_norm, b));
+      watches.auxiliaries.block(block(b).first, block_values(ce, b), block_values(aux, b), block_values(z, b),
                                 settings_.auxiliary_factors(axis_.step(block(b).first)));
       const auto non_finite = [](float value) { return !std::isfinite(value) && !is_missing(value); };
-      const bool has_non_finite = std::ranges::any_of(of_block(ce, b), non_finite);
+      const bool has_non_finite = std::ranges::any_of(block_values(ce, b), non_finite);
       const bool counted =
-          std::ranges::any_of(of_block(bins, b), [](const PyramidBin& bin) { return bin.non_finite > 0; });
+          std::ranges::any_of(block_values(bins, b), [](const PyramidBin& bin) { return bin.non_finite > 0; });
       if (counted && !has_non_finite) losses.non_finite_among(block(b));
     }
   }
@@ -311,8 +311,8 @@ class Reading {
     for (std::int64_t b = 0; b < blocks() && !max_vio_.empty(); ++b) {
       std::vector<std::span<const float>> by_layer;
       for (const auto& values : max_vio_)
-        by_layer.push_back(values.empty() ? std::span<const float>() : of_block(values, b));
-      watches.shifts.block(block(b).first, of_block(whole, b), by_layer, of_block(assignments_, b));
+        by_layer.push_back(values.empty() ? std::span<const float>() : block_values(values, b));
+      watches.shifts.block(block(b).first, block_values(whole, b), by_layer, block_values(assignments_, b));
     }
     const auto loads_of = [this](int layer, StepRange positions) {
       return history_.utilisation(layer, edges_of(axis_.list(positions)), Summary::mean);

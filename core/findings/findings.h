@@ -83,8 +83,8 @@ struct FindingKindInfo {
   FindingSubject subject;
   // For faults of a router: verb phrases for one layer and for several, "Layer 3 has collapsed since step 480", "5 of
   // 58 layers have collapsed". Empty: the title of the finding takes their place. nullptr: not a fault of a router.
-  const char* of_one = nullptr;
-  const char* of_many = nullptr;
+  const char* layer_phrase = nullptr;
+  const char* layers_phrase = nullptr;
   const char* first_to_mend = nullptr;  // advice if settings of the balance cannot help as long as the finding holds
 };
 std::span<const FindingKindInfo> finding_kinds();  // in the order of FindingKind

@@ -18,7 +18,7 @@ namespace moescope {
 namespace {
 
 // The fullest experts are named if a few take nearly all assignments, or at least half of them.
-constexpr double kNearlyAll = 0.9, kHalf = 0.5;
+constexpr double kNearlyAll = 0.9, kHalfShare = 0.5;
 constexpr float kLostShare = 0.1f;  // of the experts, which had tokens at first
 
 std::vector<LayerLoad> loads_of(const FindingsScan& scan) {
@@ -38,8 +38,9 @@ const Finding* worst_of_routers(const ScannedRouters& routers) {
   const Finding* found = nullptr;
   float worst = -std::numeric_limits<float>::infinity();
   for (const Finding& finding : routers.findings) {  // in descending order of severity
-    const bool of_router = finding_kind_info(finding.kind).of_one || finding.kind == FindingKind::no_gradient;
-    if (!finding.ongoing || finding.severity == Severity::note || !of_router) continue;
+    const bool is_router_fault =
+        finding_kind_info(finding.kind).layer_phrase || finding.kind == FindingKind::no_gradient;
+    if (!finding.ongoing || finding.severity == Severity::note || !is_router_fault) continue;
     if (found && finding.severity < found->severity) break;
     const float value = finding.layers.empty() ? worst : routers.max_vio(finding.layers.front());
     if (found && !(value > worst)) continue;
@@ -130,8 +131,8 @@ const LayerLoad* ScannedRouters::load_of(int layer) const {
 
 float ScannedRouters::max_vio(int layer) const {
   if (const LayerLoad* load = load_of(layer)) return *std::ranges::max_element(load->shares) - 1;
-  const float of_window = history.value_at(Metric::max_vio_window, layer, INT64_MAX);
-  return std::isnan(of_window) ? history.value_at(Metric::max_vio, layer, INT64_MAX) : of_window;
+  const float window_max_vio = history.value_at(Metric::max_vio_window, layer, INT64_MAX);
+  return std::isnan(window_max_vio) ? history.value_at(Metric::max_vio, layer, INT64_MAX) : window_max_vio;
 }
 
 // Without loads, figures of the routers are judged by their steps.
@@ -179,7 +180,7 @@ FullestExperts fullest_experts(std::vector<float> load) {
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, std::greater{}, [&](int e) { return load[e]; });
   std::ranges::stable_sort(load, std::greater{});
-  for (const double share : {kNearlyAll, kHalf}) {
+  for (const double share : {kNearlyAll, kHalfShare}) {
     double sum = 0;
     std::size_t n = 0;
     while (n < load.size() && sum < share * load.size()) sum += load[n++];
@@ -227,10 +228,10 @@ Health health_of(const FindingsScan& scan) {
 Health judge_health(const FindingsScan& scan) {
   const History& history = *scan.history();
   const std::vector<Finding> findings = scan.findings();
-  const bool of_texts =
+  const bool has_texts =
       run_origin(history.info()) == RunOrigin::checkpoint && history.specialisation_frame_at(INT64_MAX);
   Health health = health_of(scan);
-  if (of_texts && health.verdict != HealthVerdict::unhealthy) health = judge_texts(history);
+  if (has_texts && health.verdict != HealthVerdict::unhealthy) health = judge_texts(history);
   if (const std::string assumption = assumption_of(history); !assumption.empty()) {
     write_assumption(assumption, health);
     health.verdict = HealthVerdict::assumed;

@@ -11,8 +11,8 @@ namespace moescope {
 
 namespace {
 
-constexpr double kOfBatch = 0.5;   // uneven batches: the MaxVio of their sum is below this share of their mean MaxVio
-constexpr double kSettling = 0.8;  // a load settles if its MaxVio is below this share of the highest MaxVio
+constexpr double kUnevenSum = 0.5;  // uneven batches: the MaxVio of their sum is below this share of their mean MaxVio
+constexpr double kSettling = 0.8;   // a load settles if its MaxVio is below this share of the highest MaxVio
 constexpr double kMinFullestRatio = 0.95;
 constexpr std::int64_t kFirstSteps = 150;  // an imbalance that began in these steps may be due to an untrained router
 
@@ -35,7 +35,7 @@ void ImbalanceWatch::block(const RecentLoad& load) {
   const double excess = std::min(kUnevenBatch, kUnevenBatchWay * load.max_possible_vio());
   const auto is_uneven = [&](double part) {
     return batch - chance >= part * excess && batch >= part * kUnevenBatchTimes * chance &&
-           load.max_possible_vio() > 0 && part * max_vio < kOfBatch * batch;
+           load.max_possible_vio() > 0 && part * max_vio < kUnevenSum * batch;
   };
   load.follow(is_uneven(1), !is_uneven(kCooledShare), batches_);
 }
@@ -47,8 +47,8 @@ ImbalanceWatch::Rank ImbalanceWatch::fullest_rank(const RecentLoad& load, int ra
   double squares = 0;
   for (const float u : mean) squares += (static_cast<double>(u) - 1) * (static_cast<double>(u) - 1);
   for (int rank = 0; rank < ranks; ++rank) {
-    const auto of_rank = mean.subspan(rank * width, width);
-    const double mean_load = std::accumulate(of_rank.begin(), of_rank.end(), 0.0) / width;
+    const auto rank_loads = mean.subspan(rank * width, width);
+    const double mean_load = std::accumulate(rank_loads.begin(), rank_loads.end(), 0.0) / width;
     if (mean_load > fullest.load) {
       fullest.load = mean_load;
       fullest.rank = rank;

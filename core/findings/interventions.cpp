@@ -214,8 +214,8 @@ AuxiliaryFactors Interventions::auxiliary_factors(std::int64_t step) const {
   const auto factor = [&](auto member) -> std::optional<double> {
     const auto coeff = settings->value(member);
     if (!coeff) return std::nullopt;
-    const bool of_megatron = settings->stated(member)->name.starts_with("moe_");
-    return of_megatron ? *coeff * static_cast<double>(moe_layers_.size()) : *coeff;
+    const bool is_megatron = settings->stated(member)->name.starts_with("moe_");
+    return is_megatron ? *coeff * static_cast<double>(moe_layers_.size()) : *coeff;
   };
   return {factor(&RouterConfig::aux_coeff), factor(&RouterConfig::z_coeff)};
 }

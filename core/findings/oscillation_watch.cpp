@@ -101,22 +101,22 @@ OscillationWatch::Swing OscillationWatch::swing(const Series& series, const Rece
     if (is_slow && correlations[2 * lag] < kSlowCorrelated) continue;
     swing.deepest = {lag * to_int(is_slow ? kLoadsOfMean : 1), correlation};
   }
-  swing.of_texts = swing.deepest.lag > 0 && alternates_with_texts(series.rows, mean, series.losses);
+  swing.texts_alternate = swing.deepest.lag > 0 && alternates_with_texts(series.rows, mean, series.losses);
   return swing;
 }
 
 bool OscillationWatch::oscillates(const RecentLoad& load, Swing& swing) const {
   if (!is_uneven_by_turns(swing, load)) return false;
-  const bool small_step = swing.bias_step.is_known && swing.bias_step.of_margin <= kLargeBiasStep;
+  const bool small_step = swing.bias_step.is_known && swing.bias_step.margin_ratio <= kLargeBiasStep;
   const double correlation = swing.deepest.correlation;
-  if (small_step) return swing.of_texts && correlation < kStronglyAnticorrelated;
+  if (small_step) return swing.texts_alternate && correlation < kStronglyAnticorrelated;
   if (!swing.bias_step.is_known) {
     const bool far = swing.max_vio - load.chance().batch_max_vio > kFarOscillating &&
                      swing.together_max_vio < kEvenTogether * swing.max_vio;
     return correlation < (far ? kFarAnticorrelated : kStronglyAnticorrelated);
   }
-  swing.of_texts = false;  // the step of the bias is large enough to be the cause
-  const bool tells_little = swing.stride > 1 && swing.bias_step.of_sign_rule;
+  swing.texts_alternate = false;  // the step of the bias is large enough to be the cause
+  const bool tells_little = swing.stride > 1 && swing.bias_step.by_sign_rule;
   return tells_little || correlation < kAnticorrelated;
 }
 
@@ -133,7 +133,7 @@ std::optional<LoadEpisode> OscillationWatch::follow(bool is_swinging, const Swin
   const bool lasted = episode.windows >= lasting;
   if (lasted && episode.quiet_windows < lasting) return std::nullopt;
   episode.windows = 0;
-  if (!lasted || episode.newest.of_texts) return std::nullopt;
+  if (!lasted || episode.newest.texts_alternate) return std::nullopt;
   return LoadEpisode{
       FindingKind::oscillating_bias, {episode.first_step, episode.last_shown}, -1, episode.newest.max_vio};
 }
@@ -145,12 +145,12 @@ void OscillationWatch::findings(const RecentLoad& load, std::vector<Finding>& ou
 
 void OscillationWatch::add(const RecentLoad& load, const Episode& episode, std::vector<Finding>& out) const {
   const Swing& newest = episode.newest;
-  const bool of_texts = newest.of_texts, by_bias = newest.bias_step.is_known && !of_texts;
+  const bool by_texts = newest.texts_alternate, by_bias = newest.bias_step.is_known && !by_texts;
   const std::string loads = std::to_string(&episode == &slow_ ? kJudgedMeans * kLoadsOfMean : kJudgedLoads);
   Finding finding =
-      load.finding(of_texts ? FindingKind::alternating_texts : FindingKind::oscillating_bias, episode.first_step);
-  finding.knobs = {of_texts ? Setting(&DataConfig::mixture) : Setting(&RouterConfig::bias_update_rate)};
-  if (of_texts)
+      load.finding(by_texts ? FindingKind::alternating_texts : FindingKind::oscillating_bias, episode.first_step);
+  finding.knobs = {by_texts ? Setting(&DataConfig::mixture) : Setting(&RouterConfig::bias_update_rate)};
+  if (by_texts)
     finding.title += ": the load alternates with the kind of text";
   else
     finding.title += by_bias ? ": the bias makes the load oscillate" : ": the load oscillates";
@@ -165,16 +165,16 @@ void OscillationWatch::add(const RecentLoad& load, const Episode& episode, std::
                            counted(newest.deepest.lag * newest.stride, "step", "steps") + " later (correlation " +
                            decimal(newest.deepest.correlation, 2) + ").";
   if (by_bias)
-    finding.observation += " A step of the bias is " + decimal(newest.bias_step.of_margin, 2) +
+    finding.observation += " A step of the bias is " + decimal(newest.bias_step.margin_ratio, 2) +
                            " times the mean score margin, which is " + decimal(newest.bias_step.margin, 2) + ".";
-  else if (!of_texts)
+  else if (!by_texts)
     finding.observation +=
         &episode == &slow_
             ? " The step of the bias does not show the cause of a slow oscillation."
             : " The cause of the oscillation is not known: the log does not have the bias of successive steps.";
   finding.meaning = kWhyUnknown;
   if (by_bias) finding.meaning = kWhyByBias;
-  if (of_texts) finding.meaning = kWhyOfTexts;
+  if (by_texts) finding.meaning = kWhyOfTexts;
   out.push_back(std::move(finding));
 }
 

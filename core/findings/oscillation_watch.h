@@ -37,9 +37,9 @@ inline constexpr double kSlowAnticorrelated = -0.3, kSlowCorrelated = 0.25;
 // Step of the bias, which GateWatch determines.
 struct BiasStep {
   bool is_known = false;
-  double of_margin = 0;  // mean |change of the bias in a step| over the score margin
+  double margin_ratio = 0;  // mean |change of the bias in a step| over the score margin
   double margin = 0;
-  bool of_sign_rule = true;  // as far as known; the quantile rule may move the bias by any distance in a step
+  bool by_sign_rule = true;  // as far as known; the quantile rule may move the bias by any distance in a step
 };
 
 // Successive loads of a layer as a series of n rows (loads, or means of loads) of E experts.
@@ -77,10 +77,10 @@ class OscillationWatch {
   // Measures of oscillation over a series.
   struct Swing {
     Anticorrelation deepest;
-    double max_vio = 0;           // mean over the batches
-    double together_max_vio = 0;  // MaxVio of the summed loads
-    std::int64_t stride = 1;      // steps between two loads
-    bool of_texts = false;        // the kind of text alternates
+    double max_vio = 0;            // mean over the batches
+    double together_max_vio = 0;   // MaxVio of the summed loads
+    std::int64_t stride = 1;       // steps between two loads
+    bool texts_alternate = false;  // the kind of text alternates
     BiasStep bias_step;
   };
   // State of the fast or of the slow oscillation.

@@ -92,8 +92,8 @@ void RecentLoad::keep_rest_of_oldest(const KeptBlock& fresh) {
   KeptBlock oldest = std::move(ring_[blocks_ % kMeanBlocks]);
   KeptBlock& next = ring_[(blocks_ + 1) % kMeanBlocks];
   const std::size_t left_out = std::min(oldest.loads(), fresh.loads());
-  const auto prepend = [](auto& of_next, const auto& values, std::size_t from) {
-    of_next.insert(of_next.begin(), values.begin() + static_cast<std::ptrdiff_t>(from), values.end());
+  const auto prepend = [](auto& next_values, const auto& values, std::size_t from) {
+    next_values.insert(next_values.begin(), values.begin() + static_cast<std::ptrdiff_t>(from), values.end());
   };
   prepend(next.positions, oldest.positions, left_out);
   prepend(next.load_slots, oldest.load_slots, left_out);
@@ -136,8 +136,8 @@ int RecentLoad::loads_in_window() const {
 }
 
 double RecentLoad::share(std::size_t expert) const {
-  const double of_living = static_cast<double>(living_) / n_experts_;
-  return mean_[expert] * of_living;
+  const double living_fraction = static_cast<double>(living_) / n_experts_;
+  return mean_[expert] * living_fraction;
 }
 
 double RecentLoad::tokens() const {

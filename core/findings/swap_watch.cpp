@@ -30,13 +30,13 @@ SwapWatch::SwapWatch(std::span<const int> layers, int run, const StepAxis& axis)
     : axis_(&axis), layers_(layers.begin(), layers.end()), run_(run), patterns_(layers.size()) {}
 
 bool SwapWatch::are_swapped(const LayerMeans& means, std::size_t a, std::size_t b) const {
-  const Pattern &of_a = patterns_[a], &of_b = patterns_[b];
+  const Pattern &pattern_a = patterns_[a], &pattern_b = patterns_[b];
   if (means.shares[a].empty() || means.shares[b].empty()) return false;
-  const double a_as_b = correlation_of(means.shares[a], of_b.before),
-               b_as_a = correlation_of(means.shares[b], of_a.before);
-  const std::size_t experts = of_a.before.size();
-  return std::min(a_as_b, b_as_a) >= kSwappedCorrelation && a_as_b - of_a.newest >= kMinSwapGain &&
-         b_as_a - of_b.newest >= kMinSwapGain &&
+  const double a_as_b = correlation_of(means.shares[a], pattern_b.before),
+               b_as_a = correlation_of(means.shares[b], pattern_a.before);
+  const std::size_t experts = pattern_a.before.size();
+  return std::min(a_as_b, b_as_a) >= kSwappedCorrelation && a_as_b - pattern_a.newest >= kMinSwapGain &&
+         b_as_a - pattern_b.newest >= kMinSwapGain &&
          (fisher_deviations(a_as_b, experts) + fisher_deviations(b_as_a, experts)) / std::sqrt(2.0) >= kSwapDeviations;
 }
 
@@ -83,15 +83,15 @@ void SwapWatch::find_swaps(const LayerMeans& means, const LoadsOf& loads_of) {
 // that is returned, the loads of both layers resemble the earlier load of the other one the most.
 std::int64_t SwapWatch::first_load_of(std::size_t a, std::size_t b, StepRange window, const LoadsOf& loads_of) const {
   const StepRange searched{std::max<std::int64_t>(0, window.first - window.size()), window.last};
-  const std::vector<float> of_a = loads_of(layers_[a], searched), of_b = loads_of(layers_[b], searched);
+  const std::vector<float> loads_a = loads_of(layers_[a], searched), loads_b = loads_of(layers_[b], searched);
   const std::span<const float> before_a = patterns_[a].before, before_b = patterns_[b].before;
   const std::size_t experts = before_a.size();
-  if (of_a.size() != of_b.size()) return window.first;
+  if (loads_a.size() != loads_b.size()) return window.first;
   std::int64_t first = window.first;
   double sum = 0, highest = 0;
-  for (std::size_t i = of_a.size() / experts; i-- > 0;) {
-    const auto row_a = std::span(of_a).subspan(i * experts, experts),
-               row_b = std::span(of_b).subspan(i * experts, experts);
+  for (std::size_t i = loads_a.size() / experts; i-- > 0;) {
+    const auto row_a = std::span(loads_a).subspan(i * experts, experts),
+               row_b = std::span(loads_b).subspan(i * experts, experts);
     if (std::isnan(row_a[0]) || std::isnan(row_b[0])) continue;
     sum += correlation_of(row_a, before_b) - correlation_of(row_a, before_a) + correlation_of(row_b, before_a) -
            correlation_of(row_b, before_b);

@@ -72,7 +72,7 @@ enum class Presence : std::uint8_t {
 enum class CountWidth : std::uint8_t {
   full,    // uint32
   narrow,  // uint16, or uint32 if a count does not fit
-  of_row   // as the row's visitor.count_bytes() says
+  by_row   // as the row's visitor.count_bytes() says
 };
 // Shape [rows, columns] of an array, and how it is stored.
 struct Extent {
@@ -152,13 +152,13 @@ void describe(RowOf<VolumeFrame> auto& volume, auto& visit) {
                     volume.distinct_RR, volume.nodes_RN);
   visit.array(volume.copies_RR,
               Column{"copies", "[R, R] source, destination: standard all-to-all, a copy per chosen expert"},
-              Extent{Size::ranks, Size::ranks, Presence::required, CountWidth::of_row});
+              Extent{Size::ranks, Size::ranks, Presence::required, CountWidth::by_row});
   // The counts of the standard all-to-all suffice for its panel; the recording needs all three arrays.
   visit.array(volume.distinct_RR, Column{"distinct_ranks", "[R, R] a copy per destination rank", "distinct"},
-              Extent{Size::ranks, Size::ranks, Presence::filled, CountWidth::of_row});
+              Extent{Size::ranks, Size::ranks, Presence::filled, CountWidth::by_row});
   visit.array(volume.nodes_RN,
               Column{"distinct_nodes", "[R, N] a copy per destination node, own node counted", "nodes"},
-              Extent{Size::ranks, Size::nodes, Presence::filled, CountWidth::of_row});
+              Extent{Size::ranks, Size::nodes, Presence::filled, CountWidth::by_row});
 }
 
 template <>

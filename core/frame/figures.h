@@ -78,7 +78,7 @@ inline constexpr int kWholeRun = -1;  // layer of figures of the whole run
 enum class RunValue : std::uint8_t {
   alone,           // layers have none
   mean_of_layers,  // of the values of the MoE layers
-  of_all_tensors   // of all operands or gradients together, besides the values of those of each layer
+  all_tensors      // of all operands or gradients together, besides the values of those of each layer
 };
 
 enum class Worst : std::uint8_t { largest, smallest };

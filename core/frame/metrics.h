@@ -63,7 +63,7 @@ inline constexpr std::array<DerivedMetric, 16> kDerivedMetrics = {{
       "Falls during training: the values of some operand differ by more than a scale covers; the matrix of operands "
       "shows which.",
       "as torchao's compute_error, averaged in dB", "precision.experts", CardParts(CardForm::mean_of_operands)},
-     RunValue::of_all_tensors},
+     RunValue::all_tensors},
     {Metric::ranks_per_token,
      {"ranks_per_token", "Ranks per token", "",
       "token copies, one per destination rank / T, mean over layers; own rank counted",
@@ -272,7 +272,7 @@ constexpr std::array<MetricInfo, kNumMetrics> cards_by_metric() {
   for (const auto& figure : kFrameFigures) place(figure.metric, figure.card, RunValue::alone);
   for (const auto& figure : kRouterFigures) place(figure.metric, figure.card, RunValue::mean_of_layers);
   for (const auto& figure : kFlipFigures) place(figure.metric, figure.card, RunValue::mean_of_layers);
-  for (const auto& figure : kGradientFigures) place(figure.metric, figure.card, RunValue::of_all_tensors);
+  for (const auto& figure : kGradientFigures) place(figure.metric, figure.card, RunValue::all_tensors);
   for (const DerivedMetric& derived : kDerivedMetrics) place(derived.metric, derived.card, derived.run_value);
   return cards;
 }

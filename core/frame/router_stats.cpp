@@ -121,18 +121,18 @@ float max_vio(std::span<const std::uint64_t> counts) {
 }
 
 float mean_max_vio(const RoutedIds& routed, int parts) {
-  const std::size_t of_part = routed.ids_TK.size() / parts;
+  const std::size_t ids_per_part = routed.ids_TK.size() / parts;
   std::vector<std::uint32_t> counts(routed.n_experts);
   double sum = 0;
   int counted = 0;
   for (std::size_t part = 0; part < static_cast<std::size_t>(parts); ++part) {
     std::ranges::fill(counts, 0u);
-    for (std::size_t i = part * of_part; i < (part + 1) * of_part; ++i)
+    for (std::size_t i = part * ids_per_part; i < (part + 1) * ids_per_part; ++i)
       if (routed.ids_TK[i] >= 0 && (routed.padding_T.empty() || !routed.padding_T[i / routed.top_k]))
         ++counts[routed.ids_TK[i]];
-    const float of_counts = max_vio(std::span<const std::uint32_t>(counts));
-    if (is_missing(of_counts)) continue;
-    sum += of_counts;
+    const float part_max_vio = max_vio(std::span<const std::uint32_t>(counts));
+    if (is_missing(part_max_vio)) continue;
+    sum += part_max_vio;
     ++counted;
   }
   return counted > 0 ? static_cast<float>(sum / counted) : kNoValue;
@@ -197,7 +197,7 @@ bool can_choose(std::int64_t tokens, int top_k, int n_experts) {
 // Calls visit(m, P(m)) for rising m = n_e of Binomial(T, K / E), K < E, where P is representable in double precision:
 // mean +- 12 deviations, and some more for skew at small means. Returns the first m.
 template <class Visit>
-double each_count(std::int64_t tokens, int top_k, int n_experts, Visit visit) {
+double visit_counts(std::int64_t tokens, int top_k, int n_experts, Visit visit) {
   const double t = tokens;
   const double p = static_cast<double>(top_k) / n_experts;
   const double mean = t * p;
@@ -222,7 +222,7 @@ float max_vio_noise_floor(std::int64_t tokens, int top_k, int n_experts) {
   const double mean = static_cast<double>(tokens) * top_k / n_experts;
   double cdf = 0;
   double above_first = 0;
-  const double first = each_count(tokens, top_k, n_experts, [&](double, double pmf) {
+  const double first = visit_counts(tokens, top_k, n_experts, [&](double, double pmf) {
     cdf = std::min(1.0, cdf + pmf);
     above_first += 1 - std::pow(cdf, n_experts);
   });
@@ -245,7 +245,7 @@ double load_entropy_by_chance(std::int64_t tokens, int top_k, int n_experts) {
   if (!can_choose(tokens, top_k, n_experts)) return std::numeric_limits<double>::quiet_NaN();
   if (top_k == n_experts) return std::log(n_experts);
   double n_ln_n = 0;
-  each_count(tokens, top_k, n_experts, [&](double m, double pmf) {
+  visit_counts(tokens, top_k, n_experts, [&](double m, double pmf) {
     if (m > 1) n_ln_n += pmf * m * std::log(m);
   });
   const double slots = static_cast<double>(tokens) * top_k;

@@ -164,8 +164,8 @@ std::vector<float> byte_class_lift(const SpecialisationFrame& frame) {
   if (frame.byte_256E.empty()) return {};
   std::vector<std::uint32_t> slots(kNumByteClasses * experts);
   for (std::size_t b = 0; b < 256; ++b) {
-    const auto of_class = static_cast<std::size_t>(byte_class(static_cast<std::uint8_t>(b))) * experts;
-    for (std::size_t e = 0; e < experts; ++e) slots[of_class + e] += frame.byte_256E[b * experts + e];
+    const auto class_begin = static_cast<std::size_t>(byte_class(static_cast<std::uint8_t>(b))) * experts;
+    for (std::size_t e = 0; e < experts; ++e) slots[class_begin + e] += frame.byte_256E[b * experts + e];
   }
   return lift_of(slots, experts);
 }

@@ -131,7 +131,7 @@ struct LessonView {
   std::optional<int> run, layer, expert;
   std::optional<Metric> metric;  // metric of the loss panels; nullopt: the loss
   std::string choice;            // entry to select in the head of the panels
-  bool each_run = false;         // one copy of the first panel for every run
+  bool panel_per_run = false;    // one copy of the first panel for every run
   // Covers the panels until the prediction, because they show the answer. They are also covered in a step that trains
   // nothing: what it asks for is there already.
   bool after_prediction = false;

@@ -227,9 +227,9 @@ Conclusion LessonReader::conclusion(int run) const {
 std::optional<double> LessonReader::read(const std::string& key, const RunFigure& figure) const {
   if (figure.run >= to_int(histories_.size())) return std::nullopt;
   if (key == "loss_gap" && figure.from) {
-    RunFigure of_a = figure;
-    of_a.run = 0;
-    const auto loss = read("ce_loss", figure), loss_of_a = read("ce_loss", of_a);
+    RunFigure figure_of_a = figure;
+    figure_of_a.run = 0;
+    const auto loss = read("ce_loss", figure), loss_of_a = read("ce_loss", figure_of_a);
     return loss && loss_of_a ? std::optional(*loss - *loss_of_a) : std::nullopt;
   }
   if (key == "loss_gap") return finite(conclusion(figure.run).gap);

@@ -38,15 +38,15 @@ LessonPick read_pick(TomlSection& section, std::string_view key, LessonPick othe
 MatrixFormat read_format(TomlSection& section) {
   ElementFormat element = ElementFormat::e4m3;
   const std::string name = section.required_text("format");
-  const NamedFormat* of_recipe = find_format(name);
+  const NamedFormat* recipe_format = find_format(name);
   if (const auto named = element_named(name))
     element = *named;
-  else if (!of_recipe && !name.empty())
+  else if (!recipe_format && !name.empty())
     section.problem("format", "is \"" + name + "\"; allowed: nvfp4, fp8_1x128, ..., " + element_names());
   const auto rule = static_cast<ScaleRule>(section.choice("rule", {"floor", "rceil", "even", "ceil"}, 1));
   MatrixFormat chosen;
   chosen.format =
-      of_recipe ? of_recipe->format : mx_format(element, rule, to_int(section.integer("block", 32, 1, 4096)));
+      recipe_format ? recipe_format->format : mx_format(element, rule, to_int(section.integer("block", 32, 1, 4096)));
   chosen.axis = section.choice("axis", {"row", "column"}, 0) == 0 ? BlockAxis::row : BlockAxis::column;
   return chosen;
 }
@@ -318,7 +318,7 @@ class LessonParser {
       step.view.metric = find_scalar(metric);
       if (!step.view.metric) section.problem("metric", "there is no metric " + metric);
     }
-    step.view.each_run = section.choice("panel_for", {"selected_run", "each_run"}, 0) == 1;
+    step.view.panel_per_run = section.choice("panel_for", {"selected_run", "each_run"}, 0) == 1;
     step.view.after_prediction = section.choice("arrange", {"at_once", "after_prediction"}, 0) == 1;
     if (section.node("run")) step.view.run = read_run(section);
     for (const auto& [key, place] : {std::pair{"layer", &step.view.layer}, std::pair{"expert", &step.view.expert}})

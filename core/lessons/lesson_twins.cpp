@@ -27,8 +27,9 @@ Balancing balancing_of(const RouterConfig& router) {
 }
 
 bool another_way_of_balancing(const RouterConfig& a, const RouterConfig& b) {
-  const Balancing of_a = balancing_of(a), of_b = balancing_of(b);
-  return (of_a != of_b || a.balance_rule != b.balance_rule) && of_a != Balancing::both && of_b != Balancing::both;
+  const Balancing balancing_a = balancing_of(a), balancing_b = balancing_of(b);
+  return (balancing_a != balancing_b || a.balance_rule != b.balance_rule) && balancing_a != Balancing::both &&
+         balancing_b != Balancing::both;
 }
 
 // True if all linear layers except the head have one recipe.
@@ -78,10 +79,10 @@ void judge_comparison(const LessonCheck& check, const Configs& configs, const st
                       std::vector<std::string>& unclear) {
   for (const auto* bound : {&check.above, &check.below}) {
     if (!*bound || !(*bound)->figure) continue;
-    const auto *of_a = std::get_if<RunFigure>(&check.figure.source),
-               *of_b = std::get_if<RunFigure>(&(*bound)->figure->source);
-    if (!of_a || !of_b) continue;
-    const std::size_t a = of_a->run, b = of_b->run;
+    const auto *figure_a = std::get_if<RunFigure>(&check.figure.source),
+               *figure_b = std::get_if<RunFigure>(&(*bound)->figure->source);
+    if (!figure_a || !figure_b) continue;
+    const std::size_t a = figure_a->run, b = figure_b->run;
     if (a == b || std::max(a, b) >= configs.size()) continue;
     const auto things = things_that_differ(configs[a], configs[b]);
     if (things.size() > 1)

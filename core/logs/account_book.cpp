@@ -17,9 +17,9 @@ namespace {
 
 constexpr std::size_t kMaxBookRows = 4096, kMaxBookNames = 65536, kMaxSums = 65536, kLongestExample = 60,
                       kLongestOfBook = 512;
-constexpr std::int64_t kOfShownName = 1000;  // how many ignored names a shown one outweighs
-constexpr std::int64_t kSampledSteps = 6;    // of which the sums over experts are looked at
-constexpr double kSumTolerance = 0.01;       // of printed shares, which are rounded
+constexpr std::int64_t kWeightOfShownName = 1000;  // how many ignored names a shown one outweighs
+constexpr std::int64_t kSampledSteps = 6;          // of which the sums over experts are looked at
+constexpr double kSumTolerance = 0.01;             // of printed shares, which are rounded
 constexpr std::string_view kLayerPlace = "{layer}", kExpertPlace = "{expert}", kNumberPlace = "{n}",
                            kDigits = "0123456789";
 
@@ -359,7 +359,7 @@ ImportAccount AccountBook::account(const char* unit) const {
   // A name that several programs use is in the file of one of them: only the program with most names counts.
   std::map<std::string, std::int64_t> names;
   for (const AccountRow& row : account.rows)
-    if (row.certainty == Certainty::known_program) names[row.program] += row.is_shown ? kOfShownName : 1;
+    if (row.certainty == Certainty::known_program) names[row.program] += row.is_shown ? kWeightOfShownName : 1;
   std::erase_if(names, [](const auto& program) { return program.second < 2; });  // other programs ignore the name, too
   const auto best_known = std::ranges::max_element(names, {}, [](const auto& program) { return program.second; });
   if (best_known != names.end()) account.program = best_known->first;

@@ -263,7 +263,7 @@ Imported read_log(const std::string& path, FileKind kind, const ImportOptions& o
 bool holds_text(const fs::path& folder) {
   int files = 0;
   bool found = false;
-  each_file_below(folder, kDeepestRemark, [&](const fs::path& file) {
+  visit_files_below(folder, kDeepestRemark, [&](const fs::path& file) {
     try {
       const std::string path = file.string(), bytes = beginning_of(path, kLookedAt);
       found = !bytes.empty() && !is_binary(bytes) && unread_form(path).empty() && unread_text(path).empty();
@@ -276,7 +276,7 @@ bool holds_text(const fs::path& folder) {
 
 FileKind kind_of_folder(const std::string& path) {
   if (is_wandb_folder(path)) return FileKind::wandb_run;
-  if (!each_file_below(path, kDeepestEvents, std::not_fn(is_event_file))) return FileKind::event_file;
+  if (!visit_files_below(path, kDeepestEvents, std::not_fn(is_event_file))) return FileKind::event_file;
   if (!files_in(path, is_trace_name).empty()) return FileKind::router_trace;
   if (is_te_statistics_folder(path)) return FileKind::te_statistics;
   if (is_mlflow_run(path)) return FileKind::mlflow_run;
@@ -414,7 +414,7 @@ FileKind file_kind(const std::string& path, const ImportOptions& options) {
   if (suffix == ".json" && history == JsonHistory::columns &&
       (whole.find("loss\"") != std::string::npos || !is_expert_counts(path, bytes)))
     return FileKind::trainer_state;
-  const TagMap tags = TagMap::of_log(options, path);
+  const TagMap tags = TagMap::for_log(options, path);
   if (table_form(is_named_csv(path) ? beginning_of(path, kLongHeader) : read, is_named_csv(path), tags))
     return FileKind::load_table;
   if ((is_named_csv(path) || has_blocks(bytes)) && table_form(turned_table(path), true, tags))

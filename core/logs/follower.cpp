@@ -87,19 +87,19 @@ void Follower::finish() {
 }
 
 std::vector<std::string> Follower::remarks() const {
-  std::vector<std::string> remarks = of_file(&Followed::remarks);
+  std::vector<std::string> remarks = value_of(&Followed::remarks);
   for (std::string& remark : remarks) remark = named_standard_input(std::move(remark));
   return remarks;
 }
 
 std::string Follower::amount() const {
-  const std::string amount = of_file(&Followed::amount);
+  const std::string amount = value_of(&Followed::amount);
   return (amount.empty() ? "no line yet" : amount) + (has_ended_ ? ", ended" : "");
 }
 
 std::string Follower::problem() const {
   const std::string copying = input_ ? input_->problem() : std::string();
-  return copying.empty() ? named_standard_input(of_file(&Followed::problem)) : copying;
+  return copying.empty() ? named_standard_input(value_of(&Followed::problem)) : copying;
 }
 
 }  // namespace moescope

@@ -28,12 +28,12 @@ class Follower {
   const std::string& path() const { return path_; }
   // Returns a history for each run; none before the first step. Later calls may return new histories in place of these,
   // which then keep their steps.
-  std::vector<std::shared_ptr<History>> histories() const { return of_file(&Followed::histories); }
-  BadLines bad() const { return of_file(&Followed::bad); }
-  std::vector<std::string> remarks() const;                                             // see Imported::remarks
-  std::vector<ImportAccount> accounts() const { return of_file(&Followed::accounts); }  // see OpenedRuns::accounts
+  std::vector<std::shared_ptr<History>> histories() const { return value_of(&Followed::histories); }
+  BadLines bad() const { return value_of(&Followed::bad); }
+  std::vector<std::string> remarks() const;                                              // see Imported::remarks
+  std::vector<ImportAccount> accounts() const { return value_of(&Followed::accounts); }  // see OpenedRuns::accounts
   // What became of the steps when the file was truncated or replaced, in the order of time.
-  std::vector<std::string> restart_remarks() const { return of_file(&Followed::restart_remarks); }
+  std::vector<std::string> restart_remarks() const { return value_of(&Followed::restart_remarks); }
   std::string amount() const;  // amount read: "412 lines", "up to step 102"
   // Reads a last line that has no newline, and follows the file no longer. To be called if nothing more is expected.
   void finish();
@@ -44,7 +44,7 @@ class Follower {
   void follow(const std::stop_token& stop);
   void begin();
   template <class Value>
-  Value of_file(Value (Followed::*value)() const) const {
+  Value value_of(Value (Followed::*value)() const) const {
     const std::lock_guard begun(mutex_);
     if (!followed_) return Value();
     const std::lock_guard lock(followed_->mutex);

@@ -83,11 +83,11 @@ std::string listed_names(const std::set<std::string>& names) {
 }
 
 // Sets a number of the run as the user states it. Throws std::runtime_error if the log has another one.
-void state(int& of_log, int stated, const RunInfo& info, const char* option, const char* what) {
+void state(int& log_number, int stated, const RunInfo& info, const char* option, const char* what) {
   if (stated == 0) return;
-  if (of_log != 0 && of_log != stated)
-    refuse(info.source, fmt::format("{} {}, but the log has {} {}", option, stated, of_log, what));
-  of_log = stated;
+  if (log_number != 0 && log_number != stated)
+    refuse(info.source, fmt::format("{} {}, but the log has {} {}", option, stated, log_number, what));
+  log_number = stated;
 }
 
 // Each sum is of as many experts, of at least two.
@@ -373,14 +373,15 @@ bool ImportedRun::join(TelemetryFrame more, bool is_part) {
   TelemetryFrame whole;
   if (is_there) {
     whole = **found;
-    std::set<int> of_shares;  // layers whose loads have no padding
+    std::set<int> unpadded_layers;  // layers whose loads have no padding
     for (const RouterFrame& router : whole.routers)
-      if (!router.tokens_per_expert.empty() && is_missing(router.padding_fraction)) of_shares.insert(router.layer);
+      if (!router.tokens_per_expert.empty() && is_missing(router.padding_fraction))
+        unpadded_layers.insert(router.layer);
     join_frames(whole, std::move(more), is_part);
     for (RouterFrame& router : whole.routers) {
       if (const auto window = windows_.find(router.layer); is_part && window != windows_.end())
         fill_derived_figures(router, window->second);
-      if (of_shares.contains(router.layer)) router.padding_fraction = kNoValue;
+      if (unpadded_layers.contains(router.layer)) router.padding_fraction = kNoValue;
     }
   } else {
     whole = completed(std::move(more));
@@ -408,10 +409,10 @@ std::size_t ImportedRun::drop_from(std::int64_t step) {
 ImportAccount numbers_of(const History& history, const RunInfo& stated, const RoutedShape& shape) {
   const RunInfo& run = history.info();
   const StepRange steps = history.steps();
-  const auto number = [](std::int64_t value, std::int64_t of_log, std::int64_t of_user) {
+  const auto number = [](std::int64_t value, std::int64_t log_value, std::int64_t user_value) {
     if (value <= 0) return FoundNumber{};
-    const char* source = of_log == value ? "stated in the log" : "from the values of the log";
-    if (of_user == value) source = "stated by you";
+    const char* source = log_value == value ? "stated in the log" : "from the values of the log";
+    if (user_value == value) source = "stated by you";
     return FoundNumber{std::to_string(value), source};
   };
   ImportAccount account;

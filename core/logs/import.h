@@ -193,8 +193,8 @@ struct Imported {
 // Thrown if a log has no figure that is known, or is refused otherwise: "PATH: WHY". The account has its names, so that
 // the user can say what they mean.
 struct RefusedLog : std::runtime_error {
-  RefusedLog(const std::string& path, const std::string& reason, ImportAccount of_log)
-      : std::runtime_error(path + ": " + reason), account(std::move(of_log)) {
+  RefusedLog(const std::string& path, const std::string& reason, ImportAccount log_account)
+      : std::runtime_error(path + ": " + reason), account(std::move(log_account)) {
     account.path = path;
     account.refusal = reason;
   }

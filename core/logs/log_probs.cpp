@@ -255,16 +255,18 @@ LogProbs read_log_probs(const std::string& path) {
 }
 
 LogRatios compare_log_probs(const LogProbs& trainer, const LogProbs& engine) {
-  const std::vector<LogProbSequence>& of_p = side_of(trainer, &LogProbs::trainer, "a trainer");
-  const std::vector<LogProbSequence>& of_q = side_of(engine, &LogProbs::engine, "an engine");
-  if (of_p.size() != of_q.size())
-    throw std::runtime_error(fmt::format("the trainer has {} sequences, the engine has {}", of_p.size(), of_q.size()));
+  const std::vector<LogProbSequence>& sequences_p = side_of(trainer, &LogProbs::trainer, "a trainer");
+  const std::vector<LogProbSequence>& sequences_q = side_of(engine, &LogProbs::engine, "an engine");
+  if (sequences_p.size() != sequences_q.size())
+    throw std::runtime_error(
+        fmt::format("the trainer has {} sequences, the engine has {}", sequences_p.size(), sequences_q.size()));
   LogRatios ratios;
-  for (std::size_t s = 0; s < of_p.size(); ++s) {
-    const bool aligned = of_p[s].values.size() == of_q[s].values.size();
-    const std::vector<std::uint8_t> mask = aligned ? both(of_p[s].mask, of_q[s].mask) : std::vector<std::uint8_t>{};
-    const std::vector<float> p = counted(of_p[s], aligned ? mask : of_p[s].mask);
-    const std::vector<float> q = counted(of_q[s], aligned ? mask : of_q[s].mask);
+  for (std::size_t s = 0; s < sequences_p.size(); ++s) {
+    const bool aligned = sequences_p[s].values.size() == sequences_q[s].values.size();
+    const std::vector<std::uint8_t> mask =
+        aligned ? both(sequences_p[s].mask, sequences_q[s].mask) : std::vector<std::uint8_t>{};
+    const std::vector<float> p = counted(sequences_p[s], aligned ? mask : sequences_p[s].mask);
+    const std::vector<float> q = counted(sequences_q[s], aligned ? mask : sequences_q[s].mask);
     if (p.size() != q.size())
       throw std::runtime_error(
           fmt::format("sequence {} has {} tokens of the trainer and {} of the engine", s, p.size(), q.size()));

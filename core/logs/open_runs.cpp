@@ -90,14 +90,14 @@ OpenedRuns open_runs(const std::vector<std::string>& paths, const ImportOptions&
   OpenedRuns opened;
   std::shared_ptr<const RoutedRows> routes_of_a;
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    ImportOptions of_file = options;
-    if (const auto log = stated.find(paths[i]); log != stated.end()) log->second.put_into(of_file);
-    of_file.routes = routes_of_a;
-    of_file.run = options.run + to_int(opened.histories.size());
-    of_file.most_runs = most_runs - opened.histories.size();
+    ImportOptions file_options = options;
+    if (const auto log = stated.find(paths[i]); log != stated.end()) log->second.put_into(file_options);
+    file_options.routes = routes_of_a;
+    file_options.run = options.run + to_int(opened.histories.size());
+    file_options.most_runs = most_runs - opened.histories.size();
     if (options.progress)
-      of_file.progress = [&, i](double share) { return options.progress((i + share) / paths.size()); };
-    Imported imported = import_within_memory(paths[i], of_file, most_runs, opened);
+      file_options.progress = [&, i](double share) { return options.progress((i + share) / paths.size()); };
+    Imported imported = import_within_memory(paths[i], file_options, most_runs, opened);
     if (imported.runs.empty()) return {};
     if (i == 0) routes_of_a = std::move(imported.routes);
     opened.glanced |= imported.glanced;

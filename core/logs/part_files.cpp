@@ -65,19 +65,19 @@ struct PartOfRun {
 
 PartOfRun read_part(const fs::path& file, const ImportOptions& options) {
   PartOfRun part{printable(file.filename().string()), {}, {}};
-  ImportOptions of_part = options;
-  of_part.routed = {};
-  of_part.on_run = nullptr;
-  of_part.on_marker = nullptr;
-  of_part.progress = nullptr;
-  of_part.most_runs = 1;
-  of_part.on_frame = [&part](const std::shared_ptr<const TelemetryFrame>& frame) {
+  ImportOptions part_options = options;
+  part_options.routed = {};
+  part_options.on_run = nullptr;
+  part_options.on_marker = nullptr;
+  part_options.progress = nullptr;
+  part_options.most_runs = 1;
+  part_options.on_frame = [&part](const std::shared_ptr<const TelemetryFrame>& frame) {
     part.frames.erase(part.frames.lower_bound(frame->step), part.frames.end());
     part.frames.emplace(frame->step, *frame);
   };
   const FileKind kind = file_kind(file.string(), options);
   if (!holds_runs(kind)) throw std::runtime_error(no_log_text(file.string(), kind));
-  part.imported = import_log(file.string(), kind, of_part);
+  part.imported = import_log(file.string(), kind, part_options);
   if (part.imported.runs.size() != 1) refuse(file.string(), "holds several runs");
   const int layer = number_in_file_name(file.filename().string(), "layer");
   const bool is_of_one = part.imported.runs[0]->info().moe_layers == std::vector{0};

@@ -62,7 +62,7 @@ void add_to_folder(const fs::path& folder, const fs::path& path, FileKind kind, 
 
 void add_mlflow_run(const fs::path& folder, RunsByKey& runs) {
   if (leads_out_of(folder, folder / "metrics")) return;
-  each_file_below(folder / "metrics", kDeepestMlflowKey, [&](const fs::path& file) {
+  visit_files_below(folder / "metrics", kDeepestMlflowKey, [&](const fs::path& file) {
     add_to_folder(folder, file, FileKind::mlflow_run, runs);
     return true;
   });

@@ -227,10 +227,10 @@ bool set_meaning(TagRule& rule, std::string_view means) {
       rule.means = name.means;
       return true;
     }
-  const bool of_layer = rule.pattern.find(kLayer) != std::string::npos;
+  const bool names_layer = rule.pattern.find(kLayer) != std::string::npos;
   rule.means = TagMeaning::step_figure;
   for (const auto& field : kFrameFigures)
-    if (!of_layer && means == field.column) {
+    if (!names_layer && means == field.column) {
       rule.step = field.member;
       return true;
     }
@@ -327,7 +327,7 @@ std::string user_tags_folder() {
   return home && *home == '/' ? std::string(home) + "/.config/moescope/tags" : std::string();
 }
 
-TagMap TagMap::of_log(const ImportOptions& options, const std::string& path) {
+TagMap TagMap::for_log(const ImportOptions& options, const std::string& path) {
   std::error_code none;
   TagMap map;
   for (const std::string& text : options.rules) map.add_below(parse(text, "the rules for " + path));

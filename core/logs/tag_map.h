@@ -97,7 +97,7 @@ class TagMap {
   static TagMap parse(std::string_view toml, const std::string& file_name);
   // The rules for a log: those of the options, else of the file kTagsBeside in the log's folder (or of the folder that
   // is the log); then those of the user's files for all logs; then the built-in ones.
-  static TagMap of_log(const ImportOptions& options, const std::string& path);
+  static TagMap for_log(const ImportOptions& options, const std::string& path);
   std::optional<TagMatch> find(std::string_view tag) const;  // match of the first rule that fits
   int layer_offset() const { return layer_offset_; }
   // Forms of the step in printed lines, besides "step 12": "Epoch:[{epoch}/{*}]({step}/{steps})" (text_log.cpp).

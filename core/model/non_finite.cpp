@@ -113,7 +113,7 @@ std::optional<Gemm> gemm_of(std::string_view weight) {
 }
 
 // dW_OI = dY_TO^T x_TI: element (o, i) is the product of column o of dY and column i of x.
-Elements of_gradient(const NonFinitePlace& at) {
+Elements gradient_operands(const NonFinitePlace& at) {
   std::string_view name = std::string_view(at.tensor).substr(kGradientOf.size());
   int layer = -1;
   if (name.starts_with("layers.")) {
@@ -130,7 +130,7 @@ Elements of_gradient(const NonFinitePlace& at) {
 
 // The residual stream itself is no operand of a GEMM. Before attention, returns the row of x of the first GEMM, which
 // reads its norm; after attention, the factors of the product with wo, which was added to it.
-Elements of_attention(const NonFinitePlace& at, const ModelConfig& model) {
+Elements attention_operands(const NonFinitePlace& at, const ModelConfig& model) {
   const bool latent = model.q_lora_rank > 0;
   const Gemm first = latent ? Gemm::wq_a : Gemm::wq;
   if (at.tensor == "residual stream before attention") return {x_of(first, at, -1)};
@@ -143,7 +143,7 @@ Elements of_attention(const NonFinitePlace& at, const ModelConfig& model) {
   return {};
 }
 
-Elements of_feed_forward(const NonFinitePlace& at, const ModelConfig& model) {
+Elements feed_forward_operands(const NonFinitePlace& at, const ModelConfig& model) {
   const bool dense = at.layer < model.n_dense_layers;
   if (at.tensor == "ffn_norm") return {x_of(dense ? Gemm::dense_w1 : Gemm::gate, at, at.column)};
   if (at.tensor == "router outputs") return product(Gemm::gate, at);
@@ -157,7 +157,7 @@ Elements of_feed_forward(const NonFinitePlace& at, const ModelConfig& model) {
   return {};
 }
 
-Elements of_head(const NonFinitePlace& at) {
+Elements head_operands(const NonFinitePlace& at) {
   if (at.tensor == "residual stream before the head") return {x_of(Gemm::output, at, -1)};
   if (at.tensor == "norm of the head") return {x_of(Gemm::output, at, at.column)};
   if (at.tensor == "output x") return product(Gemm::output, at);
@@ -214,10 +214,10 @@ std::optional<NonFinitePlace> non_finite_in(std::string_view text) {
 }
 
 std::vector<OperandElement> operands_at(const NonFinitePlace& at, const ModelConfig& model) {
-  if (at.tensor.starts_with(kGradientOf)) return of_gradient(at);
-  if (at.layer < 0) return of_head(at);
-  Elements found = of_attention(at, model);
-  return found.empty() ? of_feed_forward(at, model) : found;
+  if (at.tensor.starts_with(kGradientOf)) return gradient_operands(at);
+  if (at.layer < 0) return head_operands(at);
+  Elements found = attention_operands(at, model);
+  return found.empty() ? feed_forward_operands(at, model) : found;
 }
 
 }  // namespace moescope

@@ -19,9 +19,9 @@ std::vector<T> largest_scores_of_heads(const Transformer<T>& model) {
       }
   Ranks* ranks = model.part().ranks;
   if (!ranks) return largest;
-  std::vector<T> of_ranks(all * size(ranks->size()));
-  ranks->gather_all(largest.data(), all * sizeof(T), of_ranks.data());
-  for (std::size_t i = 0; i < of_ranks.size(); ++i) largest[i % all] = std::max(largest[i % all], of_ranks[i]);
+  std::vector<T> rank_maxima(all * size(ranks->size()));
+  ranks->gather_all(largest.data(), all * sizeof(T), rank_maxima.data());
+  for (std::size_t i = 0; i < rank_maxima.size(); ++i) largest[i % all] = std::max(largest[i % all], rank_maxima[i]);
   return largest;
 }
 

@@ -227,7 +227,7 @@ void multiply_stretches(Trans ta, Trans tb, const QuantizedOperand<float>& a, co
                         bool adds, const Matrix<float>& c) {
   thread_local std::vector<float> sums, a_scales, b_scales;
   const Matrix<float> part(grown(sums, c.size()), c.rows, c.cols);
-  float *of_a = grown(a_scales, c.rows), *of_b = grown(b_scales, c.cols);
+  float *row_scales = grown(a_scales, c.rows), *column_scales = grown(b_scales, c.cols);
   const ScaleGrid &a_grid = a.scale[0].grid, &b_grid = b.scale[0].grid;
   const auto take_scales = [](const ScaleGrid& grid, Index along, Index count, float* out) {
     for (Index i = 0; i < count; ++i) out[i] = grid.scales ? grid.at(along, i) : 1;
@@ -239,16 +239,16 @@ void multiply_stretches(Trans ta, Trans tb, const QuantizedOperand<float>& a, co
     if (b_grid.scales) count = std::min(count, b_grid.steps_to_block_end(done));
     gemm(ta, tb, a.scale[0].factor * b.scale[0].factor, k_slice(ta == Trans::no, a, done, count).bf16,
          k_slice(tb == Trans::yes, b, done, count).bf16, 0.0f, part);
-    take_scales(a_grid, done, c.rows, of_a);
-    take_scales(b_grid, done, c.cols, of_b);
+    take_scales(a_grid, done, c.rows, row_scales);
+    take_scales(b_grid, done, c.cols, column_scales);
     const bool first = done == 0 && !adds;
     for (Index i = 0; i < c.rows; ++i) {
       float* to = c.row(i);
       const float* from = part.row(i);
       if (first)
-        for (Index j = 0; j < c.cols; ++j) to[j] = of_a[i] * of_b[j] * from[j];
+        for (Index j = 0; j < c.cols; ++j) to[j] = row_scales[i] * column_scales[j] * from[j];
       else
-        for (Index j = 0; j < c.cols; ++j) to[j] += of_a[i] * of_b[j] * from[j];
+        for (Index j = 0; j < c.cols; ++j) to[j] += row_scales[i] * column_scales[j] * from[j];
     }
   }
 }
@@ -327,7 +327,7 @@ struct WeightGradient {
   int shards;
 
   int tasks() const { return tasks_of(dw.rows, kWeightTaskRows); }
-  Matrix<T> of_task(int task) const {
+  Matrix<T> task_part(int task) const {
     const Index first = task * kWeightTaskRows;
     return dw.row_block(first, std::min(kWeightTaskRows, dw.rows - first));
   }
@@ -342,7 +342,7 @@ struct WeightGradient {
 template <class T>
 void task_by_task(const WeightGradient<T>& gradient) {
   parallel_for(gradient.tasks(), [&](int task) {
-    const Matrix<T> sum = gradient.of_task(task);
+    const Matrix<T> sum = gradient.task_part(task);
     thread_local std::vector<T> shard_sums;  // separate from the thread's scratch, which may hold the operands
     shard_sums.resize(std::max<std::size_t>(shard_sums.size(), sum.size() * (gradient.shards - 1)));
     gradient.multiply_shard(task, 0, sum);
@@ -362,7 +362,7 @@ void shard_by_shard(const WeightGradient<T>& gradient) {
   T* shard_sums = memory.data();
   parallel_for(gradient.tasks() * gradient.shards, [&](int index) {
     const int task = index / gradient.shards, shard = index % gradient.shards;
-    Matrix<T> to = gradient.of_task(task);
+    Matrix<T> to = gradient.task_part(task);
     if (shard > 0) to.data = shard_sums + (shard - 1) * count + (to.data - gradient.dw.data);
     gradient.multiply_shard(task, shard, to);
   });

@@ -128,7 +128,7 @@ void quantize_tile(const Operand<float>& operand, Tile tile) {
 
 // How a matrix is divided into bands: by its rows in memory, or by its columns if each column has one scale.
 struct Bands {
-  bool of_rows;
+  bool by_rows;
   Index extent;  // rows or columns of a band: a multiple of the blocks of the format and of its rotation
 };
 Bands bands_of(const Operand<float>& operand) {
@@ -144,10 +144,10 @@ Bands bands_of(const Operand<float>& operand) {
 void for_each_band(const Operand<float>& operand, const auto& body) {
   const Bands bands = bands_of(operand);
   const Matrix<const float>& m = operand.matrix;
-  const Index length = bands.of_rows ? m.rows : m.cols;
+  const Index length = bands.by_rows ? m.rows : m.cols;
   parallel_for(to_int((length + bands.extent - 1) / bands.extent), [&](int index) {
     const Index first = index * bands.extent, count = std::min(bands.extent, length - first);
-    if (bands.of_rows)
+    if (bands.by_rows)
       body(index, first, 0, operand.block(first, 0, count, m.cols));
     else
       body(index, 0, first, operand.block(0, first, m.rows, count));
@@ -156,7 +156,7 @@ void for_each_band(const Operand<float>& operand, const auto& body) {
 
 std::size_t count_of_bands(const Operand<float>& operand) {
   const Bands bands = bands_of(operand);
-  return ((bands.of_rows ? operand.matrix.rows : operand.matrix.cols) + bands.extent - 1) / bands.extent;
+  return ((bands.by_rows ? operand.matrix.rows : operand.matrix.cols) + bands.extent - 1) / bands.extent;
 }
 
 // Returns the operand, with its amax if its format has a tensor-wide scale. If the operand has to be rotated for that,

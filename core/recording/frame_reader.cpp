@@ -139,13 +139,13 @@ class RowReader {
     return columns == 0 ? 0 : blob.size() / (columns * value_bytes) * columns;
   }
   std::size_t width_of(std::span<const std::uint8_t> blob, std::size_t size, CountWidth width) const {
-    if (width == CountWidth::of_row) return row_width_;
+    if (width == CountWidth::by_row) return row_width_;
     return width == CountWidth::narrow && blob.size() == size * sizeof(std::uint16_t) ? 2 : 4;
   }
 
   Statement& row_;
   Sizes sizes_;
-  std::size_t row_width_ = sizeof(std::uint32_t);  // bytes of a count with CountWidth::of_row
+  std::size_t row_width_ = sizeof(std::uint32_t);  // bytes of a count with CountWidth::by_row
 };
 
 template <class Row>
@@ -155,8 +155,8 @@ void read_row(Statement& statement, const Sizes& sizes, Row& row) {
 }
 
 void check_layer(const RouterFrame& router, const RunInfo& info) {
-  constexpr int kOfAllLayers = -1;  // figures of a log that has them only over all layers
-  if (router.layer == kOfAllLayers) return;
+  constexpr int kAllLayers = -1;  // figures of a log that has them only over all layers
+  if (router.layer == kAllLayers) return;
   if (std::find(info.moe_layers.begin(), info.moe_layers.end(), router.layer) == info.moe_layers.end())
     throw std::runtime_error(fmt::format("layer {} is not among the run's MoE layers", router.layer));
 }
@@ -245,29 +245,30 @@ std::shared_ptr<const TelemetryFrame> FrameReader::next(std::int64_t& id) {
 void FrameReader::read_rows(std::int64_t id, TelemetryFrame& frame) {
   const Sizes sizes(info_);
   const auto append_rows = [&]<class Row>(std::vector<Row>& rows) {
-    tables_[kTableIndex<Row>].of_frame(
+    tables_[kTableIndex<Row>].visit_rows(
         id, [&](Statement& row, std::int64_t) { read_row(row, sizes, rows.emplace_back()); });
   };
   frame.routers.reserve(info_.moe_layers.size());
-  tables_[kTableIndex<RouterFrame>].of_frame(id, [&](Statement& row, std::int64_t) {
+  tables_[kTableIndex<RouterFrame>].visit_rows(id, [&](Statement& row, std::int64_t) {
     read_row(row, sizes, frame.routers.emplace_back());
     check_layer(frame.routers.back(), info_);
   });
-  tables_[kTableIndex<VolumeFrame>].of_frame(id, [&](Statement& row, std::int64_t row_id) {
+  tables_[kTableIndex<VolumeFrame>].visit_rows(id, [&](Statement& row, std::int64_t row_id) {
     const std::size_t position = row_id & 0xffff;
     if (position >= frame.routers.size()) throw std::runtime_error("there is no such router row");
     row.skip();  // layer
     read_row(row, sizes, frame.routers[position].volume);
   });
   append_rows(frame.quants);
-  tables_[kTableIndex<FlipFrame>].of_frame(id, [&](Statement& row, std::int64_t) { read_flip(row, sizes, frame); });
+  tables_[kTableIndex<FlipFrame>].visit_rows(id, [&](Statement& row, std::int64_t) { read_flip(row, sizes, frame); });
   append_rows(frame.gradients);
   append_rows(frame.router_roundings);
   append_rows(frame.specialisation);
   append_rows(frame.texts);
-  tables_[kTableIndex<TokenLayer>].of_frame(
+  tables_[kTableIndex<TokenLayer>].visit_rows(
       id, [&](Statement& row, std::int64_t) { read_text_layer(row, sizes, frame.texts); });
-  tables_[kTableIndex<WireFrame>].of_frame(id, [&](Statement& row, std::int64_t) { read_row(row, sizes, frame.wire); });
+  tables_[kTableIndex<WireFrame>].visit_rows(id,
+                                             [&](Statement& row, std::int64_t) { read_row(row, sizes, frame.wire); });
 }
 
 }  // namespace moescope

@@ -22,7 +22,7 @@ class FrameRows {
   // Calls read(row, id of the row) for each row of the frame; the row is at its fourth column. Frame ids must rise from
   // call to call.
   template <class Read>
-  void of_frame(std::int64_t frame_id, Read read) {
+  void visit_rows(std::int64_t frame_id, Read read) {
     while (id_ >= 0 && id_ >> 16 < frame_id) advance();
     while (id_ >= 0 && id_ >> 16 == frame_id) {
       rows_.skip();  // run

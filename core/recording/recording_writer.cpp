@@ -107,13 +107,13 @@ class RowBinder {
 
  private:
   std::size_t width_of(const std::vector<std::uint32_t>& counts, CountWidth width) const {
-    if (width == CountWidth::of_row) return row_width_;
+    if (width == CountWidth::by_row) return row_width_;
     return width == CountWidth::narrow ? std::max<std::size_t>(2, count_width(counts)) : sizeof(std::uint32_t);
   }
 
   Statement& statement_;
   NarrowArrays& narrow_;
-  std::size_t row_width_ = sizeof(std::uint32_t);  // bytes of a count with CountWidth::of_row
+  std::size_t row_width_ = sizeof(std::uint32_t);  // bytes of a count with CountWidth::by_row
 };
 
 template <std::size_t... kIndex>

@@ -25,11 +25,11 @@ struct Sums {
 
   void add(std::span<const float> g, std::span<const float> r) {
     for (std::size_t i = 0; i < g.size(); ++i) {
-      const double of_g = g[i], of_r = r[i];
-      gg += of_g * of_g;
-      rr += of_r * of_r;
-      gr += of_g * of_r;
-      difference += (of_g - of_r) * (of_g - of_r);
+      const double value_g = g[i], value_r = r[i];
+      gg += value_g * value_g;
+      rr += value_r * value_r;
+      gr += value_g * value_r;
+      difference += (value_g - value_r) * (value_g - value_r);
     }
   }
   void add(const Sums& other) {
@@ -142,9 +142,9 @@ struct RoundedChoice {
     routed.plan(arena, router.part, to_int(bias.size()), config.router.top_k);
     arena.commit();
     const StepPrecision precision = step_precision(config, 0, router.layer);
-    const LayerPrecision of_layer{&precision, router.layer, nullptr, nullptr, router.part.shard_rows()};
+    const LayerPrecision layer_precision{&precision, router.layer, nullptr, nullptr, router.part.shard_rows()};
     router_forward<float>(config.router, router.part, {router.gate, router.h, bias}, routed,
-                          of_layer.linear_precision(Gemm::gate), router.limits);
+                          layer_precision.linear_precision(Gemm::gate), router.limits);
   }
 };
 

@@ -32,11 +32,11 @@ bool layer_has(const ModelConfig& model, int layer, GemmClass gemm_class) {
 }
 
 // Returns the recipe of an operand: that of the last matching entry of precision.operands, else that of its class.
-OperandRecipe recipe_in(const std::vector<OperandRecipe>& entries, int layer, ClassRecipe of_class,
+OperandRecipe recipe_in(const std::vector<OperandRecipe>& entries, int layer, ClassRecipe class_recipe,
                         const GemmOperand& at) {
-  OperandRecipe recipe{of_class.gemm_class, at.operand, of_class.recipe};
+  OperandRecipe recipe{class_recipe.gemm_class, at.operand, class_recipe.recipe};
   for (const OperandRecipe& entry : entries)
-    if (entry.gemm_class == of_class.gemm_class && entry.operand == at.operand &&
+    if (entry.gemm_class == class_recipe.gemm_class && entry.operand == at.operand &&
         (!entry.gemm || entry.gemm == at.direction) && (layer < 0 || entry.layers.holds(layer)))
       recipe = entry;
   return recipe;
@@ -99,10 +99,10 @@ std::vector<OperandRecipe> scanned_operands(const RunConfig& config, std::option
         "precision.operands instead, or give one recipe for all operands");
   const std::vector<OperandRecipe> entries = parse_operand_recipes(p.operands);
   std::vector<OperandRecipe> found;
-  const auto add = [&](int layer, ClassRecipe of_class) {
+  const auto add = [&](int layer, ClassRecipe class_recipe) {
     for (const GemmOperand& at : kGemmOperands) {
-      OperandRecipe rounding = recipe_in(entries, layer, of_class, at);
-      if (recipe) rounding = {of_class.gemm_class, at.operand, *recipe};
+      OperandRecipe rounding = recipe_in(entries, layer, class_recipe, at);
+      if (recipe) rounding = {class_recipe.gemm_class, at.operand, *recipe};
       if (is_plain(recipe_format(rounding.recipe, at.direction, at.operand))) continue;
       rounding.gemm = at.direction;
       rounding.layers = layer >= 0 ? LayerRange{layer, layer} : LayerRange{};
@@ -110,8 +110,8 @@ std::vector<OperandRecipe> scanned_operands(const RunConfig& config, std::option
     }
   };
   for (int layer = 0; layer < config.model.n_layers; ++layer)
-    for (const ClassRecipe& of_class : class_recipes(p))
-      if (layer_has(config.model, layer, of_class.gemm_class)) add(layer, of_class);
+    for (const ClassRecipe& class_recipe : class_recipes(p))
+      if (layer_has(config.model, layer, class_recipe.gemm_class)) add(layer, class_recipe);
   add(-1, {GemmClass::head, p.head});
   check(config, found);
   return found;

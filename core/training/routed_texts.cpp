@@ -108,12 +108,13 @@ void add_layer(const Batch& batch, const BatchPart& part, const std::vector<std:
   for (std::size_t part_token = 0; part_token < part.tokens(); ++part_token) {
     const std::size_t t = part.first_token() + part_token;
     const std::int32_t* ids = ids_TK.data() + part_token * top_k;
-    std::uint32_t* of_domain = counts.domain_DE.data() + batch.domain_of(t) * experts;
-    std::uint32_t* of_byte = counts.byte_256E.empty() ? nullptr : counts.byte_256E.data() + batch.input[t] * experts;
+    std::uint32_t* domain_counts = counts.domain_DE.data() + batch.domain_of(t) * experts;
+    std::uint32_t* byte_counts =
+        counts.byte_256E.empty() ? nullptr : counts.byte_256E.data() + batch.input[t] * experts;
     for (std::size_t i = 0; i < top_k; ++i) {
       const std::size_t e = ids[i];
-      ++of_domain[e];
-      if (of_byte) ++of_byte[e];
+      ++domain_counts[e];
+      if (byte_counts) ++byte_counts[e];
       for (std::size_t j = i; j < top_k; ++j) {
         const std::size_t other = ids[j];
         ++counts.together_EE[std::min(e, other) * experts + std::max(e, other)];

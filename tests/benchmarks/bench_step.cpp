@@ -136,7 +136,7 @@ double sgemm_peak_gflops() {
   return best;
 }
 
-bool each_step = false;
+bool prints_steps = false;
 
 struct Variant {
   std::string name;
@@ -154,7 +154,7 @@ void measure(Variant& variant, const Dataset& data, bool count) {
   variant.seconds.push_back(seconds_since(start));
   variant.cpu.push_back(processor_seconds() - cpu_start);
   variant.phases.push_back(frame.phase_ms);
-  if (!each_step) return;
+  if (!prints_steps) return;
   std::printf("step %zu\n", variant.seconds.size());
   std::fflush(stdout);
 }
@@ -373,7 +373,7 @@ int main(int argc, char** argv) {
     else if (!std::strcmp(argv[i], "--checkpoints"))
       checkpoints = true;
     else if (!std::strcmp(argv[i], "--each-step"))
-      each_step = true;
+      prints_steps = true;
     else if (!std::strcmp(argv[i], "--threads") && i + 1 < argc)
       set_num_threads(std::atoi(argv[++i]));
     else

@@ -115,11 +115,11 @@ void bench(const Asked& request) {
       continue;
     }
     const auto by = [&](std::optional<Metric> loss) { return conclude(runs[0], {runs[1]}, twins, {}, loss); };
-    const Conclusion of_training = by(Metric::ce_loss), of_validation = by(Metric::val_loss);
+    const Conclusion training_verdict = by(Metric::ce_loss), validation_verdict = by(Metric::val_loss);
     decided.add(by({}));
-    training.add(of_training);
-    validation.add(of_validation);
-    narrower.add(of_validation.half_width < of_training.half_width ? of_validation : of_training);
+    training.add(training_verdict);
+    validation.add(validation_verdict);
+    narrower.add(validation_verdict.half_width < training_verdict.half_width ? validation_verdict : training_verdict);
     std::printf("seed %lld: %s\n", static_cast<long long>(config.seed), verdict_sentence(by({})).c_str());
     std::fflush(stdout);
   }

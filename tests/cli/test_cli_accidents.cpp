@@ -32,7 +32,8 @@ class CliAccidents : public Cli {
   static std::function<void()> with_kernels(const char* core) {
     return [core] {
       setenv("OPENBLAS_CORETYPE", core, 1);
-      for (const char* of_a_restart : {"MOESCOPE_RESTARTED_FROM", "MOESCOPE_RESTARTED_FOR"}) unsetenv(of_a_restart);
+      for (const char* restart_variable : {"MOESCOPE_RESTARTED_FROM", "MOESCOPE_RESTARTED_FOR"})
+        unsetenv(restart_variable);
     };
   }
   static void with_any_kernels() {

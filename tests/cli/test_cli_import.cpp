@@ -123,13 +123,13 @@ TEST_F(CliImport, WhatAKilledOneLeftIsRemovedByTheNext) {
   if (gone == 0) ::_exit(0);
   ::waitpid(gone, nullptr, 0);
   const std::string leftover = path("r.moescope.part-" + std::to_string(gone));
-  const std::string of_another = path("r.moescope.part-" + std::to_string(::getpid()));
-  for (const std::string& file : {leftover, leftover + "-journal", of_another}) std::ofstream(file) << "half";
+  const std::string part_of_another = path("r.moescope.part-" + std::to_string(::getpid()));
+  for (const std::string& file : {leftover, leftover + "-journal", part_of_another}) std::ofstream(file) << "half";
   std::ofstream(path("log.jsonl")) << "{\"step\":0,\"loss\":1,\"tokens_per_expert\":[[1,2]]}\n";
   ASSERT_EQ(import(path("log.jsonl") + " -o " + path("r.moescope")), 0) << read("err");
   EXPECT_FALSE(fs::exists(leftover));
   EXPECT_FALSE(fs::exists(leftover + "-journal"));
-  EXPECT_TRUE(fs::exists(of_another)) << "is being written";
+  EXPECT_TRUE(fs::exists(part_of_another)) << "is being written";
 }
 
 // A single line with step 0 drops all earlier steps.

@@ -241,8 +241,8 @@ void check_plan(CheckpointModel& model, const std::map<std::string, std::pair<Te
     smallest = std::min(smallest, divergence);
   }
   std::vector<double> behind = figures_of(model, judging, exact_judging, plan.groups).loss_change;
-  const std::vector<double> of_best = figures_of(model, judging, exact_judging, best).loss_change;
-  for (std::size_t i = 0; i < behind.size(); ++i) behind[i] -= of_best[i];
+  const std::vector<double> best_changes = figures_of(model, judging, exact_judging, best).loss_change;
+  for (std::size_t i = 0; i < behind.size(); ++i) behind[i] -= best_changes[i];
   const FigureOfPieces difference = figure_of_pieces(behind);
   std::printf(
       "  plan of attention: divergence %.3g, best of %d assignments %.3g; loss against that of the best %.2g +- %.2g\n",

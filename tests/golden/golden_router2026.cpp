@@ -401,7 +401,7 @@ void check_quantile(const Case& c) {
     check_sign(c);
 }
 
-std::function<void(const SafetensorsFile&)> each_case(void (*check)(const Case&)) {
+std::function<void(const SafetensorsFile&)> for_cases(void (*check)(const Case&)) {
   return [check](const SafetensorsFile& file) {
     for (const std::string& name : cases_in(file)) check(Case(file, name));
   };
@@ -411,8 +411,8 @@ std::function<void(const SafetensorsFile&)> each_case(void (*check)(const Case&)
 
 int main(int argc, char** argv) {
   return check_folder("golden_router2026", argc, argv,
-                      {{"quantile", each_case(check_quantile)},
-                       {"deepseek_v4", each_case(check_deepseek_v4)},
-                       {"token_drop", each_case(check_drop)},
-                       {"eplb", each_case(check_eplb)}});
+                      {{"quantile", for_cases(check_quantile)},
+                       {"deepseek_v4", for_cases(check_deepseek_v4)},
+                       {"token_drop", for_cases(check_drop)},
+                       {"eplb", for_cases(check_eplb)}});
 }

@@ -71,10 +71,10 @@ void check_adamw(const SafetensorsFile& file) {
   const std::vector<ParameterRun> slices = {{0, count}};
   std::ranges::copy(first, parameters.weights.begin());
   for (std::size_t step = 0; step < file.at("adamw.grad").shape.at(0); ++step) {
-    const auto of_step = [&](const char* name) {
+    const auto step_floats = [&](const char* name) {
       return file.at(std::string("adamw.") + name).floats(step * count, count);
     };
-    std::ranges::copy(of_step("grad"), parameters.gradients.begin());
+    std::ranges::copy(step_floats("grad"), parameters.gradients.begin());
     adamw_update<float>(o, static_cast<std::int64_t>(step), lr, 1, slices,
                         {parameters.gradients, parameters.weights, parameters.moment1, parameters.moment2});
     round_state<float>(config, static_cast<std::int64_t>(step), slices, parameters);
@@ -86,7 +86,7 @@ void check_adamw(const SafetensorsFile& file) {
                   {"exp_avg", parameters.moment1, 0.98},
                   {"exp_avg_sq", parameters.moment2, 0.99}};
     for (const auto& [name, values, equal] : arenas) {
-      const Floats want = of_step(name);
+      const Floats want = step_floats(name);
       check("step " + std::to_string(step) + ", " + name, values, want, equal, 1e-6 * largest(want));
       std::ranges::copy(want, values.begin());  // the next step begins where the reference does
     }
@@ -98,11 +98,11 @@ void check_counts(const SafetensorsFile& file) {
                sign = file.at("counts.sign").floats();
   const std::vector<std::uint32_t> counts(parts.begin(), parts.end());
   const Floats loads = sum_in_bf16(counts, static_cast<int>(sum.size()));
-  Tally of_sums("counts.sum"), of_signs("counts.sign");
-  for (std::size_t e = 0; e < sum.size(); ++e) of_sums.value(e, loads.at(e), sum[e]);
+  Tally sum_tally("counts.sum"), sign_tally("counts.sign");
+  for (std::size_t e = 0; e < sum.size(); ++e) sum_tally.value(e, loads.at(e), sum[e]);
   const std::vector<double> directions = directions_in_bf16(loads);
   for (std::size_t e = 0; e < sign.size(); ++e)
-    of_signs.integer(e, static_cast<int>(directions.at(e)), static_cast<int>(sign[e]));
+    sign_tally.integer(e, static_cast<int>(directions.at(e)), static_cast<int>(sign[e]));
 }
 
 // The gate's product, as precision.router_gate and gate_output = bf16 compute it.

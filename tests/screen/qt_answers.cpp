@@ -417,20 +417,20 @@ class AnswersTest : public QObject {
       const auto frame = run.history()->specialisation_frame_at(selection.step());
       const auto table = std::ranges::find(frame->specialisation, selection.layer(), &SpecialisationFrame::layer);
       const std::size_t experts = table->n_experts();
-      std::vector<double> of_class(kNumByteClasses), of_expert(experts), of_both(kNumByteClasses * experts);
+      std::vector<double> class_slots(kNumByteClasses), expert_slots(experts), joint_slots(kNumByteClasses * experts);
       double all = 0;
       for (std::size_t i = 0; i < table->byte_256E.size(); ++i) {
         const auto kind = static_cast<std::size_t>(byte_class(static_cast<std::uint8_t>(i / experts)));
         const double slot_count = table->byte_256E[i];
-        of_class[kind] += slot_count;
-        of_expert[i % experts] += slot_count;
-        of_both[kind * experts + i % experts] += slot_count;
+        class_slots[kind] += slot_count;
+        expert_slots[i % experts] += slot_count;
+        joint_slots[kind * experts + i % experts] += slot_count;
         all += slot_count;
       }
       double largest = 0;
-      for (std::size_t i = 0; i < of_both.size(); ++i)
-        if (of_class[i / experts] > 0 && of_expert[i % experts] > 0)
-          largest = std::max(largest, of_both[i] / of_expert[i % experts] / (of_class[i / experts] / all));
+      for (std::size_t i = 0; i < joint_slots.size(); ++i)
+        if (class_slots[i / experts] > 0 && expert_slots[i % experts] > 0)
+          largest = std::max(largest, joint_slots[i] / expert_slots[i % experts] / (class_slots[i / experts] / all));
       QVERIFY2(numbersIn(sentence)[1].is(largest), qPrintable(QString("%1: %2").arg(sentence).arg(largest)));
       ++answered;
     }

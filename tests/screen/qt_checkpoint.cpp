@@ -138,7 +138,7 @@ class CheckpointTest : public QObject {
     QVERIFY(!notice->isVisible());
   }
 
-  void eachOfThreeAnswersTakesFourClicks() {
+  void threeAnswersTakeFourClicksEach() {
     OpenWindow w;
     runTexts(w);
     WorkspaceTabs* tabs = w.window.workspaces();

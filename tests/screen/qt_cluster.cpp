@@ -122,11 +122,11 @@ class ClusterPanelsTest : public QObject {
     auto* table = panel.findChild<FigureTable*>();
     QTRY_VERIFY_WITH_TIMEOUT(table->rowCount() > 0, kWaitMs);
     bool shortened = false;
-    QStringList of_one_width;
+    QStringList forms_at_width;
     for (const int width : {900, 640, 492, 400, 300}) {
       panel.resize(width, 400);
       QApplication::processEvents();
-      of_one_width.clear();
+      forms_at_width.clear();
       for (int row = 0; row < table->rowCount(); ++row)
         for (int column = 0; column < table->columnCount(); ++column) {
           const QString shown = table->shownText(row, column);
@@ -137,10 +137,10 @@ class ClusterPanelsTest : public QObject {
                    qPrintable(QString("row %1: %2").arg(row).arg(forms.join(QStringLiteral(" | ")))));
           QVERIFY(QFontMetrics(table->font()).horizontalAdvance(shown) <= table->columnWidth(column));
           shortened |= forms.size() > 1 && shown == forms.last();
-          if (forms.size() > 1 && !shown.isEmpty()) of_one_width << (shown == forms.last() ? "short" : "long");
+          if (forms.size() > 1 && !shown.isEmpty()) forms_at_width << (shown == forms.last() ? "short" : "long");
         }
-      of_one_width.removeDuplicates();
-      QVERIFY2(of_one_width.size() <= 1, qPrintable(QString("%1 pixels: both forms").arg(width)));
+      forms_at_width.removeDuplicates();
+      QVERIFY2(forms_at_width.size() <= 1, qPrintable(QString("%1 pixels: both forms").arg(width)));
     }
     QVERIFY(shortened);
   }
@@ -329,28 +329,29 @@ class ClusterPanelsTest : public QObject {
     const auto frame = selection_->frame();
     const auto at_32 = std::ranges::find_if(cases, [](const LiveCase& live_case) { return live_case.ep == 32; });
     const auto even = live_costs(config, Hypothesis::h2, {}, {&*at_32, 1}).front();
-    std::vector<std::vector<LiveCost>> of_layers;  // a step's time is the mean over the layers
+    std::vector<std::vector<LiveCost>> costs_by_layer;  // a step's time is the mean over the layers
     double fullest = even.tokens_per_second;
     for (const RouterFrame& router : frame->routers) {
-      of_layers.push_back(
+      costs_by_layer.push_back(
           live_costs(config, Hypothesis::h2, load_in_order(router.tokens_per_expert, 256), {&*at_32, kLiveVariants}));
-      fullest = std::min(fullest, of_layers.back().front().tokens_per_second);
+      fullest = std::min(fullest, costs_by_layer.back().front().tokens_per_second);
     }
-    QVERIFY(of_layers.size() > 1);
+    QVERIFY(costs_by_layer.size() > 1);
     const std::size_t first = 2 * (kLiveVariants + 1);  // row of the even load at EP 32
     QVERIFY(table.row(first)[7] == table_value(even.tokens_per_second));
     double lost = 0;
     for (std::size_t i = 0; i < kLiveVariants; ++i) {
       double seconds = 0;
-      for (const auto& costs : of_layers) seconds += 1 / costs[i].tokens_per_second;
-      const double speed = static_cast<double>(of_layers.size()) / seconds, shown_speed = rows.at(first + 1 + i, 7);
+      for (const auto& costs : costs_by_layer) seconds += 1 / costs[i].tokens_per_second;
+      const double speed = static_cast<double>(costs_by_layer.size()) / seconds,
+                   shown_speed = rows.at(first + 1 + i, 7);
       QVERIFY2(std::abs(shown_speed / speed - 1) < 1e-6, qPrintable(QString("%1, %2").arg(shown_speed).arg(speed)));
       if (i == 0) lost = 100 * (1 - speed / even.tokens_per_second);
     }
     const QString headline = panel.headline().value(0);
     const QString cost = QString("; the imbalance costs this run about %1 % (").arg(std::round(lost));
     QVERIFY2(headline.contains(" at EP 32; ") && headline.contains(cost), qPrintable(headline));
-    QVERIFY2(panel.about().value(0).contains(QString("mean of %1 layers").arg(of_layers.size())),
+    QVERIFY2(panel.about().value(0).contains(QString("mean of %1 layers").arg(costs_by_layer.size())),
              qPrintable(panel.about().value(0)));
     QVERIFY2(shown->item(4, 0)->text().startsWith("all as layer "), qPrintable(shown->item(4, 0)->text()));
     QCOMPARE(shown->item(4, 3)->data(Qt::UserRole).toStringList().last(), formatCount(std::round(fullest)));
@@ -367,11 +368,11 @@ class ClusterPanelsTest : public QObject {
     auto* table = panel.findChild<FigureTable*>();
     const auto is_answered = [&] { return !panel.property("busy").toBool() && table->isVisible(); };
     QTRY_VERIFY_WITH_TIMEOUT(is_answered(), kWaitMs);
-    const int of_one_run = table->rowCount();
+    const int one_run_rows = table->rowCount();
     panel.resize(430, 400);
     int range_row = 0;
-    while (range_row < of_one_run && !table->shownText(range_row, 0).contains("range")) ++range_row;
-    QVERIFY(range_row < of_one_run);
+    while (range_row < one_run_rows && !table->shownText(range_row, 0).contains("range")) ++range_row;
+    QVERIFY(range_row < one_run_rows);
     for (int column = 1; column < table->columnCount(); ++column) {
       const QString range = table->shownText(range_row, column);  // both ends, or none
       QVERIFY2(range.isEmpty() || range.contains(" to ") || range.contains(QChar(0x2026)), qPrintable(range));
@@ -380,7 +381,7 @@ class ClusterPanelsTest : public QObject {
     QCOMPARE(panel.headline().value(0), QString("Computing the cost of this imbalance..."));
     QVERIFY(!table->isVisible() && panel.answerText().isEmpty());
     QTRY_VERIFY_WITH_TIMEOUT(is_answered(), kWaitMs);
-    QCOMPARE(table->rowCount(), of_one_run + 2);  // and its range
+    QCOMPARE(table->rowCount(), one_run_rows + 2);  // and its range
     QCOMPARE(table->item(2, 0)->text(), QString("load of A"));
     QCOMPARE(table->item(5, 0)->text(), QString("load of B"));
   }

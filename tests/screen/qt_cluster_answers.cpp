@@ -140,10 +140,10 @@ class ClusterAnswersTest : public QObject {
  private:
   // The headline names the fastest EP degree and all-to-all of all choices with the chosen experts.
   void checkFastest(const ThisImbalancePanel& panel) {
-    const auto of_mxfp8 = [](const StepChoices& step) {
+    const auto mxfp8_speed = [](const StepChoices& step) {
       return std::max(step.tokens_per_second[0][1], step.tokens_per_second[1][1]);
     };
-    const StepChoices& best = *std::ranges::max_element(panel.choices(), {}, of_mxfp8);
+    const StepChoices& best = *std::ranges::max_element(panel.choices(), {}, mxfp8_speed);
     const QString sentence = panel.headline().front();
     const auto parts = match(
         "^DeepSeek-V3 671B, step \\S+: fastest (?:the chosen )?EP (\\d+)( \\(memory not modelled\\))?, "
@@ -151,7 +151,7 @@ class ClusterAnswersTest : public QObject {
         "\\((\\S+) to "
         "(\\S+)\\)(?:, (\\S+) \u00d7 the chosen EP 32 \\((\\S+) to (\\S+)\\))?; DeepEP ",
         sentence);
-    const double speed = of_mxfp8(best), chosen = panel.choices()[2].tokens_per_second[1][1];
+    const double speed = mxfp8_speed(best), chosen = panel.choices()[2].tokens_per_second[1][1];
     QVERIFY2(says(parts.captured(1), best.ep) && says(parts.captured(4), speed), qPrintable(sentence));
     QCOMPARE(!parts.captured(2).isEmpty(), best.ep < 32);
     QCOMPARE(parts.captured(3) == "DeepEP", speed == best.tokens_per_second[1][1]);

@@ -96,11 +96,11 @@ double meanFlips(const std::vector<FlipFrame>& layers, float FlipFrame::*figure)
 double loadsApart(const TelemetryFrame& a, const TelemetryFrame& b) {
   std::vector<double> differences;
   for (std::size_t layer = 0; layer < a.routers.size(); ++layer) {
-    const auto &of_a = a.routers[layer].tokens_per_expert, &of_b = b.routers[layer].tokens_per_expert;
-    const double all_a = std::accumulate(of_a.begin(), of_a.end(), 0.0);
-    const double all_b = std::accumulate(of_b.begin(), of_b.end(), 0.0);
-    for (std::size_t e = 0; e < of_a.size(); ++e)
-      differences.push_back(static_cast<double>(of_a.size()) * std::abs(of_a[e] / all_a - of_b[e] / all_b));
+    const auto &loads_a = a.routers[layer].tokens_per_expert, &loads_b = b.routers[layer].tokens_per_expert;
+    const double all_a = std::accumulate(loads_a.begin(), loads_a.end(), 0.0);
+    const double all_b = std::accumulate(loads_b.begin(), loads_b.end(), 0.0);
+    for (std::size_t e = 0; e < loads_a.size(); ++e)
+      differences.push_back(static_cast<double>(loads_a.size()) * std::abs(loads_a[e] / all_a - loads_b[e] / all_b));
   }
   return mean(differences);
 }
@@ -191,8 +191,8 @@ class CompareAnswersTest : public QObject {
           place = QString::fromLatin1(to_text(word)).toLower();
         else if (c.held_from > 0)
           place += QString(", only since step %1").arg(formatCount(c.held_from));
-        const QString of_run = comparison.letter(static_cast<std::size_t>(run)) + "[ ABCand,]* (?:is|are) ";
-        QVERIFY2(match(qPrintable(of_run + place + "(?:;|$)"), answers.front()).hasMatch(),
+        const QString run_words = comparison.letter(static_cast<std::size_t>(run)) + "[ ABCand,]* (?:is|are) ";
+        QVERIFY2(match(qPrintable(run_words + place + "(?:;|$)"), answers.front()).hasMatch(),
                  qPrintable(answers.front()));
       }
     });

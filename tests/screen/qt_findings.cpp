@@ -318,11 +318,11 @@ class QtFindings : public QObject {
     for (std::int64_t step = 0; step <= 1380; step += 20) b->append(source->frame_at(step));
     selection.setHistories({a, b});
     QTRY_VERIFY(watch.ready());
-    FindingRow* of_b = nullptr;
+    FindingRow* row_of_b = nullptr;
     for (FindingRow* row : rows(panel))
-      if (row->finding().kind == FindingKind::collapsed) of_b = row;
-    QVERIFY(of_b);
-    click(of_b);
+      if (row->finding().kind == FindingKind::collapsed) row_of_b = row;
+    QVERIFY(row_of_b);
+    click(row_of_b);
     QCOMPARE(selection.run(), 1);
   }
 

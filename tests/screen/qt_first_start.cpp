@@ -90,9 +90,9 @@ class FirstStartTest : public QObject {
     auto* cost = w.page()->findChild<QLabel*>("start_cost");
     QCOMPARE(presets->currentText(), QString("small"));
     QVERIFY2(cost->text().startsWith("16 experts in 3 layers, MXFP8. "), qPrintable(cost->text()));
-    const QString of_small = cost->text();
+    const QString small_cost = cost->text();
     presets->setCurrentText("nano");
-    QVERIFY(cost->text() != of_small);
+    QVERIFY(cost->text() != small_cost);
     QVERIFY2(cost->text().contains(" parameters, ") && cost->text().contains(" of memory, "), qPrintable(cost->text()));
   }
 
@@ -215,7 +215,7 @@ class FirstStartTest : public QObject {
       QVERIFY2(reached.contains(name), name);
   }
 
-  void eachKindOfFileHasARow() {
+  void everyKindOfFileHasARow() {
     EmptyWindow w;
     w.window.firstSteps()->showPage();
     for (const auto& [name, filter] : {std::pair{"start_log", "Training logs"}, {"start_recording", "Recordings"}}) {

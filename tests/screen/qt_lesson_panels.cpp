@@ -235,17 +235,17 @@ class LessonPanelsTest : public QObject {
     open.tasks()[0]->click();
     QVERIFY(opened.wait(kLessonWaitMs));
     QTRY_COMPARE(dock->widget()->findChildren<ExpertLoadPanel*>().size(), 4);
-    const QList<SelectionOfRun*> of_runs = dock->widget()->findChildren<SelectionOfRun*>();
-    QCOMPARE(of_runs.size(), 4);
+    const QList<SelectionOfRun*> run_selections = dock->widget()->findChildren<SelectionOfRun*>();
+    QCOMPARE(run_selections.size(), 4);
     for (const ViewSwitch* views : dock->widget()->findChildren<ViewSwitch*>()) QVERIFY(views->isHidden());
-    for (int run = 0; run < 4; ++run) QCOMPARE(of_runs[run]->run(), run);
+    for (int run = 0; run < 4; ++run) QCOMPARE(run_selections[run]->run(), run);
     QTRY_VERIFY(open.tasks()[1]->isEnabled());
     open.window.runControl()->runUntil(12);
     QTRY_VERIFY_WITH_TIMEOUT(open.window.selection()->history()->steps().last >= 11, kLessonWaitMs);
     open.window.selection()->refresh();
-    of_runs[2]->setRange({2, 7});  // zooms in one of the four panels
+    run_selections[2]->setRange({2, 7});  // zooms in one of the four panels
     QCOMPARE(open.window.selection()->range(), (StepRange{2, 7}));
-    QCOMPARE(of_runs[3]->range(), (StepRange{2, 7}));
+    QCOMPARE(run_selections[3]->range(), (StepRange{2, 7}));
     open.window.lessons()->leave();
     QCOMPARE(dock->widget(), panel);
     QVERIFY(!panel->isHidden());

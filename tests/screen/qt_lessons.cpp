@@ -361,10 +361,10 @@ class LessonTest : public QObject {
     const auto before = state();
     const auto* title = open.pane()->findChild<QLabel*>("lesson_title");
     const auto* name = open.pane()->findChild<QLabel*>("figure_name");
-    const int of_title = title->fontInfo().pixelSize(), of_name = name->fontInfo().pixelSize();
+    const int title_size = title->fontInfo().pixelSize(), name_size = name->fontInfo().pixelSize();
     QTest::keyClick(&open.window, Qt::Key_F5);
-    QTRY_VERIFY(title->fontInfo().pixelSize() > 1.35 * of_title);
-    QTRY_VERIFY(name->fontInfo().pixelSize() > 1.35 * of_name);
+    QTRY_VERIFY(title->fontInfo().pixelSize() > 1.35 * title_size);
+    QTRY_VERIFY(name->fontInfo().pixelSize() > 1.35 * name_size);
     QCOMPARE(open.window.size(), QSize(1280, 800));
     QTest::keyClick(&open.window, Qt::Key_F5);
     QVERIFY(isLaidOut(&open.window, 500));

@@ -95,9 +95,9 @@ class MicroscalingAnswersTest : public QObject {
       // A map that compares some of the blocks says so.
       QCOMPARE(sentence.contains("in a sample: "), is_large);
       if (is_large) continue;
-      const QString of_low = formatPowerOfTwo(low), of_high = formatPowerOfTwo(high);
-      QString expected = QString("No outlier channels; scales from %1 to %2").arg(of_low, of_high);
-      if (low == high) expected = QString("All blocks with values have the scale %1").arg(of_low);
+      const QString low_text = formatPowerOfTwo(low), high_text = formatPowerOfTwo(high);
+      QString expected = QString("No outlier channels; scales from %1 to %2").arg(low_text, high_text);
+      if (low == high) expected = QString("All blocks with values have the scale %1").arg(low_text);
       if (outlier > 0) expected = QString("Outlier channels in blocks %1").arg(outlier);
       QCOMPARE(sentence, expected);
     }

@@ -110,7 +110,7 @@ class PaletteTest : public QObject {
     QVERIFY(has("Theme: Switch dark and light", "Alt+M"));
     QVERIFY(has("Keep a checkpoint now", "Ctrl+Shift+K"));
     for (const PaletteCommand& command : commands)
-      QVERIFY((command.run || command.of_typed) && !command.title.contains('&'));
+      QVERIFY((command.run || command.typed_commands) && !command.title.contains('&'));
   }
 
   void metricsAndSettingsAreFound() {
@@ -349,8 +349,8 @@ class PaletteTest : public QObject {
     run("expert 42");
     QCOMPARE(window.selection()->expert(), 42);
     QCOMPARE(window.workspaces()->current()->name(), QString("Router"));
-    for (const int of_layer : window.selection()->history()->info().moe_layers) {
-      const QString title = QString("Expert 42 of layer %1").arg(of_layer);
+    for (const int moe_layer : window.selection()->history()->info().moe_layers) {
+      const QString title = QString("Expert 42 of layer %1").arg(moe_layer);
       QVERIFY2(found(list, "expert 42").contains(title), qPrintable(title));
     }
     QVERIFY(list.index(0).data(CommandList::kKeys).toString().endsWith("fair share"));

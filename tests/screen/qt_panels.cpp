@@ -361,8 +361,8 @@ class PanelsTest : public QObject {
       const QStringList cells = rows[1 + i].split(QLatin1Char(','));
       QCOMPARE(cells[0].toInt(), 10 + i);
       QCOMPARE(cells[1].toFloat(), run_->history()->value_at(Metric::ce_loss, kWholeRun, 10 + i));
-      const StepRange of_mean{1 + i, 10 + i};  // also of steps before the range
-      QCOMPARE(cells[2].toFloat(), run_->history()->series(Metric::ce_loss, kWholeRun, of_mean, 1).front().mean());
+      const StepRange mean_steps{1 + i, 10 + i};  // also of steps before the range
+      QCOMPARE(cells[2].toFloat(), run_->history()->series(Metric::ce_loss, kWholeRun, mean_steps, 1).front().mean());
     }
   }
 

@@ -215,9 +215,9 @@ class QuantizationTest : public QObject {
     };
     SyntheticRun run_of_59_layers({.layers = 59});
     run_of_59_layers.append(3);
-    Selection of_many;
-    of_many.setHistories({run_of_59_layers.history()});
-    QuantizationErrorPanel panel(selection_.get()), tall(&of_many);
+    Selection deep_run;
+    deep_run.setHistories({run_of_59_layers.history()});
+    QuantizationErrorPanel panel(selection_.get()), tall(&deep_run);
     show(&panel, {800, 300});
     show(&tall, {800, 300});
     QCOMPARE(tall.findChild<MatrixPlot*>()->rows(), 58);

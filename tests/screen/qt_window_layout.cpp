@@ -432,10 +432,10 @@ class WindowLayoutTest : public QObject {
         if (!dock->isHidden()) names << dock->objectName();
       return names;
     };
-    const QStringList of_lesson = shown();
+    const QStringList lesson_docks = shown();
     window.projector()->action()->trigger();
     QVERIFY(isLaidOut(&window));
-    QCOMPARE(shown(), of_lesson);
+    QCOMPARE(shown(), lesson_docks);
     window.lessons()->leave();  // the projector view stays
     QVERIFY(isLaidOut(&window));
     window.workspaces()->bringUp("overview");

@@ -28,7 +28,7 @@ inline HistoryPtr trained(RunConfig config, int steps) {
   return history;
 }
 
-inline std::vector<Finding> of_kind(const std::vector<Finding>& findings, FindingKind kind) {
+inline std::vector<Finding> findings_of_kind(const std::vector<Finding>& findings, FindingKind kind) {
   std::vector<Finding> out;
   std::ranges::copy_if(findings, std::back_inserter(out), [kind](const Finding& f) { return f.kind == kind; });
   return out;
@@ -87,9 +87,9 @@ class MadeUp {
     return frame_;
   }
   void push() { history_->append(std::make_shared<const TelemetryFrame>(frame_)); }
-  void steps(int n, const Shares& of_1, const Shares& of_2) {
+  void steps(int n, const Shares& shares_1, const Shares& shares_2) {
     for (int i = 0; i < n; ++i) {
-      next().routers = {router(1, of_1), router(2, of_2)};
+      next().routers = {router(1, shares_1), router(2, shares_2)};
       push();
     }
   }

@@ -371,10 +371,10 @@ QStringList ExpertPlacementPanel::layersForms(const PlacementChoice& choice) con
     std::map<double, int> layers;  // fullest rank over the mean -> layer
     for (const RouterFrame& router : frame ? frame->routers : std::vector<RouterFrame>()) {
       const std::vector<std::uint64_t> load_E(router.tokens_per_expert.begin(), router.tokens_per_expert.end());
-      PlacementSite of_layer = *site();
-      of_layer.layer = router.layer;
+      PlacementSite layer_site = *site();
+      layer_site.layer = router.layer;
       if (router.layer < 0 || load_E.size() != load().size()) continue;
-      layers.emplace(rank_imbalance(place(choice, of_layer, to_int(load_E.size()), load_E), load_E), router.layer);
+      layers.emplace(rank_imbalance(place(choice, layer_site, to_int(load_E.size()), load_E), load_E), router.layer);
     }
     if (layers.size() < 2) continue;
     const QString letter = selection_->histories().size() > 1 ? runLetter(*selection_, run) + ' ' : QString(),

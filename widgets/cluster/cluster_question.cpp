@@ -162,16 +162,17 @@ std::vector<TrafficByKind> layer_traffic(const ClusterQuestion& question, std::s
   static KeptResults<std::tuple<std::vector<std::uint32_t>, int, AskedRouting, int, std::string>, Traffic> kept_traffic(
       kKeptTraffic);
   std::vector<TrafficByKind> traffic(degrees.size());
-  for (ClusterQuestion& of_layer : layers_of(question)) {
+  for (ClusterQuestion& layer_question : layers_of(question)) {
     std::optional<RoutedLayer> layer;  // routed if a degree is new
     for (std::size_t i = 0; i < degrees.size(); ++i) {
-      of_layer.ep = degrees[i];
-      const Traffic counted = kept_traffic.get({of_layer.live_load, of_layer.layer, of_layer.routing, of_layer.ep,
-                                                placement_choice_text(of_layer.placement)},
-                                               [&] {
-                                                 if (!layer) layer = routed(of_layer);
-                                                 return traffic_of(*layer, place_experts(of_layer, layer->load_E));
-                                               });
+      layer_question.ep = degrees[i];
+      const Traffic counted =
+          kept_traffic.get({layer_question.live_load, layer_question.layer, layer_question.routing, layer_question.ep,
+                            placement_choice_text(layer_question.placement)},
+                           [&] {
+                             if (!layer) layer = routed(layer_question);
+                             return traffic_of(*layer, place_experts(layer_question, layer->load_E));
+                           });
       for (std::size_t kind = 0; kind < counted.size(); ++kind) traffic[i][kind].push_back(counted[kind]);
     }
   }

@@ -405,19 +405,19 @@ QStringList DeepEPGainPanel::measuredForms() const {
 // Relates the gain of the step and that of the measured layer, whichever of the two is shown; has times beside times.
 Panel::Answer DeepEPGainPanel::answer() const {
   const auto step = std::ranges::find(steps_, ep_, &StepChoices::ep);
-  QStringList of_step;
+  QStringList step_gains;
   if (step != steps_.end() && axes() != time) {
     const QString gain = QString("step at EP %1 %2 \u00d7").arg(ep_).arg(ratioText(step->deep_ep.ratio));
-    of_step << gain + " (modelled, tensor-parallel ranks send every token)" << gain + " (modelled)" << gain;
+    step_gains << gain + " (modelled, tensor-parallel ranks send every token)" << gain + " (modelled)" << gain;
   }
   const bool is_step_first = axes() == whole_step;
   QStringList forms;
   const QStringList measured = measuredForms();
-  for (const QString& of_layer : of_step.isEmpty() ? measured : QStringList()) forms << "DeepEP: " + of_layer;
-  for (const QString& gain : of_step)
-    for (const QString& of_layer : measured)
-      forms << "DeepEP: " + (is_step_first ? gain + "; " + of_layer : of_layer + "; " + gain);
-  if (is_step_first && !of_step.isEmpty()) forms << "DeepEP: " + of_step.last();
+  for (const QString& layer_gain : step_gains.isEmpty() ? measured : QStringList()) forms << "DeepEP: " + layer_gain;
+  for (const QString& gain : step_gains)
+    for (const QString& layer_gain : measured)
+      forms << "DeepEP: " + (is_step_first ? gain + "; " + layer_gain : layer_gain + "; " + gain);
+  if (is_step_first && !step_gains.isEmpty()) forms << "DeepEP: " + step_gains.last();
   return {{}, forms};
 }
 

@@ -144,9 +144,9 @@ void ThisImbalancePanel::renew() {
   const History* history = selection_->history();
   const Question question = presentQuestion();
   const bool has_load = history && !question.runs.empty() && question.runs.front().run == history;
-  const bool of_same_runs = question.cluster == question_.cluster &&
-                            std::ranges::equal(question.runs, question_.runs, {}, &Asked::run, &Asked::run);
-  if (!of_same_runs || !has_load) costs_ = {};
+  const bool has_same_runs = question.cluster == question_.cluster &&
+                             std::ranges::equal(question.runs, question_.runs, {}, &Asked::run, &Asked::run);
+  if (!has_same_runs || !has_load) costs_ = {};
   setProperty("busy",
               has_load && (computing_ || question != shown_ || (costs_.even.empty() && costs_.problem.empty())));
   if (!has_load) question_ = {};
@@ -154,7 +154,7 @@ void ThisImbalancePanel::renew() {
   if (!has_load) return say(notInLogNotice(history->info(), "tokens per expert"));
   // A cursor that moves waits for no training.
   const bool waits = computing_ || (pause_.isActive() && selection_->following() && selection_->growing());
-  if (of_same_runs && (waits || question == question_)) return;
+  if (has_same_runs && (waits || question == question_)) return;
   question_ = question;
   computing_ = true;
   // No row has to be scrolled, and no panel moves when the rows come: header, balanced router, forced balance, runs
@@ -170,24 +170,24 @@ void ThisImbalancePanel::renew() {
 
 ThisImbalancePanel::Fastest ThisImbalancePanel::fastestOf(const StepConfig& config,
                                                           const std::vector<TrafficByKind>& traffic) {
-  const auto step = [&](const TrafficByKind& of_degree, AllToAll kind) {
-    LayeredStep chosen{config, of_degree[static_cast<int>(kind)]};
+  const auto step = [&](const TrafficByKind& degree_traffic, AllToAll kind) {
+    LayeredStep chosen{config, degree_traffic[static_cast<int>(kind)]};
     chosen.config.all_to_all = kind;
     return chosen;
   };
   LayeredStep best_step;
   Fastest best;
-  for (const TrafficByKind& of_degree : traffic)
+  for (const TrafficByKind& degree_traffic : traffic)
     for (const AllToAll kind : {AllToAll::standard, AllToAll::deep_ep}) {
-      const LayeredStep candidate = step(of_degree, kind);
+      const LayeredStep candidate = step(degree_traffic, kind);
       const double speed = tokens_per_second(candidate, Hypothesis::h2);
       if (speed <= best.tokens_per_second) continue;
       best = {candidate.traffic_L.front().ranks, kind, speed, {}, {}};
       best_step = candidate;
     }
   best.band = throughput_band(best_step, Hypothesis::h2);
-  for (const TrafficByKind& of_degree : traffic)
-    best.gains.push_back(speedup(best_step, step(of_degree, config.all_to_all), Hypothesis::h2));
+  for (const TrafficByKind& degree_traffic : traffic)
+    best.gains.push_back(speedup(best_step, step(degree_traffic, config.all_to_all), Hypothesis::h2));
   return best;
 }
 
@@ -201,32 +201,32 @@ ThisImbalancePanel::Costs ThisImbalancePanel::compute(const Question& question, 
   costs.even = live_costs(config, Hypothesis::h2, {}, plain_cases);
   for (const Asked& run : question.runs) {
     const bool is_selected = costs.runs.empty();
-    std::vector<std::vector<LiveCost>> of_layers;
+    std::vector<std::vector<LiveCost>> costs_by_layer;
     // One layer after the other, because OpenMP's threads are those of the training.
     for (const auto& load : run.loads.load_L) {
       if (stopped.stop_requested()) return costs;
-      of_layers.push_back(
+      costs_by_layer.push_back(
           live_costs(config, Hypothesis::h2, load_in_order(load, n_experts), is_selected ? cases : plain_cases));
     }
     std::vector<Speedup>& speedups = costs.against_even.emplace_back();
     for (std::size_t degree = 0; degree < plain_cases.size(); ++degree) {
       LayeredStep step{config, {}};
-      for (const auto& of_layer : of_layers)
-        step.traffic_L.push_back(of_layer[is_selected ? degree * kVariants : degree].traffic);
+      for (const auto& layer_costs : costs_by_layer)
+        step.traffic_L.push_back(layer_costs[is_selected ? degree * kVariants : degree].traffic);
       speedups.push_back(speedup(step, {config, {costs.even[degree].traffic}}, Hypothesis::h2));
     }
-    if (is_selected) costs.fullest = of_layers.back();
-    costs.runs.push_back(mean_costs(of_layers));
+    if (is_selected) costs.fullest = costs_by_layer.back();
+    costs.runs.push_back(mean_costs(costs_by_layer));
   }
-  ClusterQuestion of_selected = question.cluster;
-  if (of_selected.routing == AskedRouting::live) {
-    of_selected.loads = question.runs.front().loads;
-    of_selected.live_load = of_selected.loads.load_L.back();
+  ClusterQuestion selected_question = question.cluster;
+  if (selected_question.routing == AskedRouting::live) {
+    selected_question.loads = question.runs.front().loads;
+    selected_question.live_load = selected_question.loads.load_L.back();
   }
-  const std::vector<TrafficByKind> traffic = layer_traffic(of_selected, possible_ep(config));
-  for (const TrafficByKind& of_degree : traffic) {
+  const std::vector<TrafficByKind> traffic = layer_traffic(selected_question, possible_ep(config));
+  for (const TrafficByKind& degree_traffic : traffic) {
     if (stopped.stop_requested()) return costs;
-    costs.choices.push_back(step_choices(config, Hypothesis::h2, of_degree));
+    costs.choices.push_back(step_choices(config, Hypothesis::h2, degree_traffic));
   }
   costs.fastest = fastestOf(config, traffic);
   return costs;
@@ -437,9 +437,9 @@ QString ThisImbalancePanel::stepsText() const {
   for (const Asked& run : shown_.runs) steps << formatCount(run.step);
   steps.removeDuplicates();
   if (steps.size() == 1) return QString("step %1").arg(steps.front());
-  QStringList of_runs;
-  for (const Asked& run : shown_.runs) of_runs << run.letter + ' ' + formatCount(run.step);
-  return QString("steps %1").arg(listed(of_runs));
+  QStringList run_steps;
+  for (const Asked& run : shown_.runs) run_steps << run.letter + ' ' + formatCount(run.step);
+  return QString("steps %1").arg(listed(run_steps));
 }
 
 ValueTable ThisImbalancePanel::table() const {

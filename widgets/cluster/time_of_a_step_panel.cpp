@@ -197,11 +197,11 @@ void TimeOfAStepPanel::chosen() {
 
 void TimeOfAStepPanel::refill() {
   const ClusterQuestion present_question = question();
-  ClusterQuestion of_this_load = question_.value_or(present_question);
-  of_this_load.live_load = present_question.live_load;
-  of_this_load.loads = present_question.loads;
+  ClusterQuestion load_question = question_.value_or(present_question);
+  load_question.live_load = present_question.live_load;
+  load_question.loads = present_question.loads;
   const bool is_other =
-      std::exchange(run_, selection_->history()) != selection_->history() || of_this_load != present_question;
+      std::exchange(run_, selection_->history()) != selection_->history() || load_question != present_question;
   if (question_ != present_question) setProperty("busy", true);
   if (question_ != present_question && (is_other || !pause_.isActive())) {
     question_ = present_question;

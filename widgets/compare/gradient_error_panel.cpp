@@ -131,7 +131,7 @@ void GradientErrorPanel::followOrigin() {
   setHeading(checkpoints ? QString("Predictions against A") : title());
   by_layer_->setVisible(!checkpoints);
   pinned_->setVisible(!checkpoints);
-  if (checkpoints && !ofPredictions()) figure_->setCurrentIndex(kGradientFigureChoices);
+  if (checkpoints && !showsPredictions()) figure_->setCurrentIndex(kGradientFigureChoices);
 }
 
 // "KL from A, nats/token".
@@ -140,12 +140,12 @@ QString GradientErrorPanel::predictionCaption() const {
   return metricCaption(shownMetric());
 }
 
-bool GradientErrorPanel::ofPredictions() const {
+bool GradientErrorPanel::showsPredictions() const {
   return figure_->currentIndex() >= kGradientFigureChoices;
 }
 
 Metric GradientErrorPanel::shownMetric() const {
-  if (ofPredictions()) return kPredictionFigures[figure_->currentIndex() - kGradientFigureChoices].metric;
+  if (showsPredictions()) return kPredictionFigures[figure_->currentIndex() - kGradientFigureChoices].metric;
   if (pinned()) return cosine() ? Metric::pinned_gradient_cosine : Metric::pinned_gradient_snr_db;
   return cosine() ? Metric::gradient_cosine : Metric::gradient_snr_db;
 }
@@ -153,7 +153,7 @@ Metric GradientErrorPanel::shownMetric() const {
 // The answer is about the run whose layers are shown, else about that with the largest error, and about a noise twin
 // only if there is no other run.
 Panel::Answer GradientErrorPanel::answer() const {
-  if (ofPredictions()) return answerOfPredictions();
+  if (showsPredictions()) return answerOfPredictions();
   const Metric snr_metric = pinned() ? Metric::pinned_gradient_snr_db : Metric::gradient_snr_db;
   int worst = -1;
   double largest_error = 0;
@@ -251,7 +251,7 @@ bool GradientErrorPanel::measured() const {
 }
 
 void GradientErrorPanel::showFigure() {
-  const bool layers = by_layer_->isChecked() && !ofPredictions();
+  const bool layers = by_layer_->isChecked() && !showsPredictions();
   minus_a_->setVisible(layers);
   stack_->setCurrentWidget(layers ? static_cast<QWidget*>(matrix_) : lines_);
   update();
@@ -269,7 +269,7 @@ QString GradientErrorPanel::status() const {
              countedText(selection_->histories().front()->count(), "batch of text"));
   const auto current = frame();
   if (!current) return {};
-  if (ofPredictions()) return timeStatus(current->step, false);
+  if (showsPredictions()) return timeStatus(current->step, false);
   const QString when = timeStatus(current->step, false) + (pinned() ? QString(", experts pinned") : QString());
   const int interval =
       selection_->history()->settings_at(current->step)->value(&TelemetryConfig::gradient_every).value_or(0);
@@ -300,12 +300,12 @@ void GradientErrorPanel::refillLines() {
   for (int run = onTheSameTexts(*selection_) ? 1 : 0; run < to_int(selection_->histories().size()); ++run)
     series.push_back(seriesOf(run));
   std::vector<ReferenceLine> references;
-  if (!ofPredictions() && !cosine())
+  if (!showsPredictions() && !cosine())
     references = {{errorOf(kMinGradientSnrDb), "ineffective: steps with an error above 58 %"}};
   lines_->setReferences(std::move(references));
-  lines_->setPercent(ofPredictions() ? metricIsShare(shownMetric()) : !cosine());
+  lines_->setPercent(showsPredictions() ? metricIsShare(shownMetric()) : !cosine());
   const QString gradient_caption = cosine() ? QString("cosine") : QString("of the norm");
-  lines_->setCaption(ofPredictions() ? predictionCaption() : gradient_caption);
+  lines_->setCaption(showsPredictions() ? predictionCaption() : gradient_caption);
   lines_->setSeries(std::move(series));
 }
 
@@ -317,7 +317,7 @@ LineSeries GradientErrorPanel::seriesOf(int run) const {
                     selection_->histories().size() > 1 ? runLabel(*selection_, run) : QString("whole model"),
                     runColor(*selection_, run),
                     0};
-  if (cosine() || ofPredictions()) return series;
+  if (cosine() || showsPredictions()) return series;
   series.fetch = [history, metric = shownMetric()](StepRange range, int bins) {
     const auto measured = range.size() == 1 ? history->gradient_frame_at(range.last) : nullptr;
     if (measured) range = {measured->step, measured->step};  // the newest measurement, as in the answer
@@ -334,16 +334,16 @@ void GradientErrorPanel::refillMatrix() {
   matrix_->setNotice({});
   layers_.clear();
   columns_.clear();
-  bool of_no_layer = false;
+  bool has_tensors_outside = false;
   for (int group = 0; group < kNumGradientGroups; ++group)
     if (std::ranges::find(frame_->gradients, static_cast<GradientGroup>(group), &GradientFrame::group) !=
         frame_->gradients.end())
       columns_.push_back(static_cast<GradientGroup>(group));
   for (const GradientFrame& gradient : frame_->gradients) {
-    of_no_layer |= gradient.layer < 0;
+    has_tensors_outside |= gradient.layer < 0;
     if (gradient.layer >= 0 && (layers_.empty() || layers_.back() != gradient.layer)) layers_.push_back(gradient.layer);
   }
-  if (of_no_layer) layers_.push_back(-1);
+  if (has_tensors_outside) layers_.push_back(-1);
   std::vector<std::uint8_t> codes;
   QStringList rows, columns;
   for (int row = 0; row < std::ssize(layers_); ++row) {
@@ -458,7 +458,7 @@ ValueTable GradientErrorPanel::tableOfPredictions() const {
 }
 
 ValueTable GradientErrorPanel::table() const {
-  if (ofPredictions()) return tableOfPredictions();
+  if (showsPredictions()) return tableOfPredictions();
   ValueTable table({"run", "step", "layer", "tensors", "SNR [dB]", "cosine", "SNR with experts pinned [dB]",
                     "cosine with experts pinned"});
   for (std::size_t run = 0; run < selection_->histories().size(); ++run) {

@@ -35,7 +35,7 @@ class GradientErrorPanel : public Panel {
   bool pinned() const { return pinned_->isChecked(); }  // the FP32 pass uses the experts of the run
   Metric shownMetric() const;                           // metric of the chosen figure
   // True if the figure is a figure of the predictions, which have no layers.
-  bool ofPredictions() const;
+  bool showsPredictions() const;
   void followOrigin();
   QString predictionCaption() const;
   // Shows layers x tensors of the active run if the user chose that, else the whole models of all runs.

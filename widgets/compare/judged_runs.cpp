@@ -151,13 +151,13 @@ std::vector<Conclusion> JudgedRuns::overSeeds() {
   if (seeds_.empty() || seeds_left_ > 0 || goal_ > 0 || is_before_its_end(*selection_->histories().front())) return {};
   std::vector<Conclusion> conclusions = openSeed();
   for (std::size_t i = 0; i < conclusions.size(); ++i) {
-    std::vector<Conclusion> of_run;
+    std::vector<Conclusion> seed_conclusions;
     for (const std::vector<Conclusion>& seed : seeds_) {
       if (seed.size() != conclusions.size() || seed[i].loss != conclusions[i].loss) return {};
-      of_run.push_back(seed[i]);
+      seed_conclusions.push_back(seed[i]);
     }
-    of_run.push_back(conclusions[i]);
-    conclusions[i] = over_seeds(of_run);
+    seed_conclusions.push_back(conclusions[i]);
+    conclusions[i] = over_seeds(seed_conclusions);
   }
   return conclusions;
 }
@@ -188,7 +188,7 @@ JudgedRuns::OpenSeeds JudgedRuns::openSeeds() const {
 
 int JudgedRuns::seedsToAdd() const {
   const double missing = std::ceil(openSeeds().seeds) - to_int(seeds_.size()) - 1;
-  return static_cast<int>(std::clamp<double>(missing, kSeedsAtOnce, kMostSeedsAtOnce));
+  return static_cast<int>(std::clamp<double>(missing, kSeedsAtOnce, kMaxSeedsAtOnce));
 }
 
 QString JudgedRuns::openSeedsText() const {

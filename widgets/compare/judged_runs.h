@@ -15,7 +15,7 @@
 namespace moescope {
 
 // Fewest and most seeds that one click adds.
-inline constexpr int kSeedsAtOnce = 3, kMostSeedsAtOnce = 12;
+inline constexpr int kSeedsAtOnce = 3, kMaxSeedsAtOnce = 12;
 
 // Returns the number of decimal places that show two digits of `matters`, the smallest gap that matters.
 int placesFor(float matters);

@@ -110,8 +110,8 @@ std::vector<LoadDifferencePanel::Row> LoadDifferencePanel::rows(int run) const {
     Row row{b->step, router.layer, load_difference(*other, router), {}, {}};
     if (row.difference.empty()) continue;
     for (std::size_t e = 0; e < row.difference.size(); ++e) {
-      row.of_run.push_back(utilisation(router.tokens_per_expert, e));
-      row.of_a.push_back(utilisation(other->tokens_per_expert, e));
+      row.run_load.push_back(utilisation(router.tokens_per_expert, e));
+      row.a_load.push_back(utilisation(other->tokens_per_expert, e));
     }
     rows.push_back(std::move(row));
   }
@@ -162,18 +162,18 @@ Panel::Answer LoadDifferencePanel::answer() const {
     }
     return count == 0 ? std::nan("") : sum / count;
   };
-  const double of_run = mean(shown_run);
-  if (std::isnan(of_run)) return {};
+  const double run_mean = mean(shown_run);
+  if (std::isnan(run_mean)) return {};
   const QString differs = QString("%1: an expert's load differs from A's by %2 of a fair share on average")
-                              .arg(runLetter(*selection_, shown_run), QString::number(of_run, 'f', 2));
+                              .arg(runLetter(*selection_, shown_run), QString::number(run_mean, 'f', 2));
   const QString short_form =
-      QString("%1: %2 of a fair share").arg(runLetter(*selection_, shown_run), QString::number(of_run, 'f', 2));
+      QString("%1: %2 of a fair share").arg(runLetter(*selection_, shown_run), QString::number(run_mean, 'f', 2));
   for (int run = 1; run < to_int(selection_->histories().size()); ++run) {
     if (!selection_->isNoiseTwin(run) || run == shown_run) continue;
-    const double of_twin = mean(run);
-    if (std::isnan(of_twin)) continue;
+    const double twin_mean = mean(run);
+    if (std::isnan(twin_mean)) continue;
     const QString chance =
-        QString("; noise twin %1: %2").arg(runLetter(*selection_, run), QString::number(of_twin, 'f', 2));
+        QString("; noise twin %1: %2").arg(runLetter(*selection_, run), QString::number(twin_mean, 'f', 2));
     return {{}, {differs + chance, short_form + chance, short_form}};
   }
   return {{}, {differs, short_form}};
@@ -252,7 +252,7 @@ ValueTable LoadDifferencePanel::table() const {
                     "in run A [fair shares]:3"});
   for (const Row& row : rows(run))
     for (std::size_t e = 0; e < row.difference.size(); ++e)
-      table.add(row.step, row.layer, e, row.difference[e], row.of_run[e], row.of_a[e]);
+      table.add(row.step, row.layer, e, row.difference[e], row.run_load[e], row.a_load[e]);
   return table;
 }
 

@@ -24,7 +24,7 @@ class LoadDifferencePanel : public Panel {
   struct Row {
     std::int64_t step = 0;
     int layer = 0;
-    std::vector<float> difference, of_run, of_a;  // [E] utilisation; of weights only |W - W_A| / |W_A|
+    std::vector<float> difference, run_load, a_load;  // [E] utilisation; of weights only |W - W_A| / |W_A|
   };
   // Returns a row for each layer that both runs have with the same number of experts, at the run's newest step at or
   // before the cursor; no rows if run A has no loads at that step.

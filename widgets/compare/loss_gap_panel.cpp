@@ -48,8 +48,8 @@ void GapPlot::setSeries(std::vector<GapSeries> series, const Ground& ground, Gap
   for (GapSeries& curve : series_) {
     const std::vector<std::int64_t> edges = selection_->edgesOf(*curve.track->a(), slice_edges(range(), bins()));
     if (drawn != Gaps::smoothed) curve.raw = curve.track->series(edges);
-    if (drawn != Gaps::each_step) curve.values = curve.track->smoothed(edges);
-    for (const PyramidBin& bin : drawn == Gaps::each_step ? std::exchange(curve.raw, {}) : std::vector<PyramidBin>())
+    if (drawn != Gaps::per_step) curve.values = curve.track->smoothed(edges);
+    for (const PyramidBin& bin : drawn == Gaps::per_step ? std::exchange(curve.raw, {}) : std::vector<PyramidBin>())
       curve.values.push_back(bin.finite > 0 ? bin.mean() : kNoValue);
     // Losses on different text have no gap.
     for (std::size_t bin = 0; bin < curve.values.size() && ground.other_text_from >= 0; ++bin) {
@@ -293,7 +293,7 @@ QStringList GapPlot::readoutAt(QPoint position) const {
   if (ground_.other_text_from >= 0 && step >= ground_.other_text_from) return lines << "different text: no gap";
   for (const GapSeries& curve : series_) {
     QString line = QString("%1 %2: gap %3").arg(curve.letter, curve.name, signedGap(newestAt(curve.values, step)));
-    if (drawn_ != Gaps::each_step) line += QString(", smoothed");
+    if (drawn_ != Gaps::per_step) line += QString(", smoothed");
     if (!curve.raw.empty() && curve.raw[binAt(step)].finite > 0)
       line += QString(", at this step %1").arg(signedGap(curve.raw[binAt(step)].mean()));
     for (const PastVerdict& verdict : curve.past)
@@ -370,7 +370,7 @@ void LossGapPanel::refill() {
   const auto gaps = shown_->currentIndex() == 1 ? GapPlot::Gaps::both : GapPlot::Gaps::smoothed;
   // Batches of text have no order, so they are not smoothed.
   plot_->setCaption(onTheSameTexts(*selection_) ? QString("nats/token, by batch of text") : captionOf(ground()));
-  plot_->setSeries(std::move(series), ground(), onTheSameTexts(*selection_) ? GapPlot::Gaps::each_step : gaps);
+  plot_->setSeries(std::move(series), ground(), onTheSameTexts(*selection_) ? GapPlot::Gaps::per_step : gaps);
 }
 
 // "B: +0.0037 \u00b1 0.0067 nats/token". Checkpoints have no first and last steps, only batches of text.

@@ -36,7 +36,7 @@ class GapPlot : public TimeAxisPlot {
     std::int64_t other_text_from = -1;  // step from which on a run reads different text; -1: none
   };
   // Gaps that are drawn as curves. `both`: smoothed gaps, with the gap of each step faintly behind them.
-  enum class Gaps { smoothed, both, each_step };
+  enum class Gaps { smoothed, both, per_step };
   // Called in refill().
   void setSeries(std::vector<GapSeries> series, const Ground& ground, Gaps drawn);
   void setCaption(const QString& caption) { caption_ = caption; }

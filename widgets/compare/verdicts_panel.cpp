@@ -16,22 +16,22 @@ constexpr std::array<double, 5> kRelevantShares = {0.001, 0.0025, 0.005, 0.01, 0
 // "experts in MXFP4", "lr 0.002".
 QString settingWords(const SettingDifference& setting) {
   if (setting.key.section(QLatin1Char('.'), -1) == QLatin1String("aux_coeff"))
-    return setting.of_this.toDouble() == 0 ? QString("no auxiliary loss")
-                                           : QString("auxiliary loss %1").arg(setting.of_this);
+    return setting.run_value.toDouble() == 0 ? QString("no auxiliary loss")
+                                             : QString("auxiliary loss %1").arg(setting.run_value);
   const QString name = setting.key.section(QLatin1Char('.'), -1).replace(QLatin1Char('_'), QLatin1Char(' '));
-  if (setting.of_this == QLatin1String("true")) return QString("with %1").arg(name);
-  if (setting.of_this == QLatin1String("false")) return QString("without %1").arg(name);
-  return recipe_named(setting.of_this.toStdString()) ? QString("%1 in %2").arg(name, valueWords(setting.of_this))
-                                                     : name + QLatin1Char(' ') + setting.of_this;
+  if (setting.run_value == QLatin1String("true")) return QString("with %1").arg(name);
+  if (setting.run_value == QLatin1String("false")) return QString("without %1").arg(name);
+  return recipe_named(setting.run_value.toStdString()) ? QString("%1 in %2").arg(name, valueWords(setting.run_value))
+                                                       : name + QLatin1Char(' ') + setting.run_value;
 }
 
 // "linear layers in MXFP4" if several classes of layers have the same recipe and nothing else differs; else empty.
 QString sharedRecipeWords(const std::vector<SettingDifference>& settings) {
   const auto has_recipe = [&](const SettingDifference& setting) {
-    return setting.key.startsWith(QLatin1String("precision.")) && setting.of_this == settings.front().of_this;
+    return setting.key.startsWith(QLatin1String("precision.")) && setting.run_value == settings.front().run_value;
   };
   if (settings.size() < 3 || !std::ranges::all_of(settings, has_recipe)) return {};
-  return QString("linear layers in %1").arg(valueWords(settings.front().of_this));
+  return QString("linear layers in %1").arg(valueWords(settings.front().run_value));
 }
 
 // "experts in MXFP8 from step 198", one text for each setting that was changed during the run up to `last_step`.
@@ -240,7 +240,7 @@ QStringList VerdictsPanel::settingsOf(int place) const {
   QStringList settings;
   if (place < std::ssize(runs_->runs()))
     for (const SettingDifference& setting : runs_->runs()[place].settings)
-      settings << setting.key + QLatin1Char('=') + setting.of_this;
+      settings << setting.key + QLatin1Char('=') + setting.run_value;
   return settings;
 }
 
@@ -261,8 +261,9 @@ QString VerdictsPanel::noteAtStart(int place) const {
   if (place == 0) {
     const auto experts = history.settings_at_start()->text(&PrecisionConfig::experts);
     const auto differs_in_all = [&](const ComparedRun& run) {
-      return !sharedRecipeWords(run.settings).isEmpty() &&
-             std::ranges::all_of(run.settings, [&](const auto& setting) { return setting.of_a == experts->c_str(); });
+      return !sharedRecipeWords(run.settings).isEmpty() && std::ranges::all_of(run.settings, [&](const auto& setting) {
+        return setting.a_value == experts->c_str();
+      });
     };
     if (!experts) return {};
     const bool all = std::ranges::any_of(runs_->runs(), differs_in_all);

@@ -11,8 +11,8 @@ namespace {
 QString pluralOf(QString noun) {
   for (const char* hiss : {"s", "x", "ch", "sh"})
     if (noun.endsWith(QLatin1String(hiss))) return noun + "es";
-  const bool of_vowel = noun.size() > 1 && QStringLiteral("aeiou").contains(noun[noun.size() - 2]);
-  if (noun.endsWith('y') && !of_vowel) return noun.chopped(1) + "ies";
+  const bool follows_vowel = noun.size() > 1 && QStringLiteral("aeiou").contains(noun[noun.size() - 2]);
+  if (noun.endsWith('y') && !follows_vowel) return noun.chopped(1) + "ies";
   return noun + 's';
 }
 

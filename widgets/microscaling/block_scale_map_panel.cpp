@@ -317,9 +317,9 @@ void BlockScaleMapPanel::findOutliers(const std::vector<std::uint8_t>& scales) {
   std::vector<int> medians;
   std::vector<std::uint8_t> usual;
   for (std::size_t column = 0; column < columns; ++column) {
-    std::vector<std::uint8_t> of_column;
-    for (std::size_t row = 0; row < rows; ++row) of_column.push_back(scales[row * columns + column]);
-    medians.push_back(medianScale(std::move(of_column)));
+    std::vector<std::uint8_t> column_scales;
+    for (std::size_t row = 0; row < rows; ++row) column_scales.push_back(scales[row * columns + column]);
+    medians.push_back(medianScale(std::move(column_scales)));
     if (medians.back() >= 0) usual.push_back(static_cast<std::uint8_t>(medians.back()));
   }
   const int middle = medianScale(std::move(usual));

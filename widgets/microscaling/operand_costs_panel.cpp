@@ -265,13 +265,13 @@ void OperandCostsPanel::showEvent(QShowEvent* event) {
   fill();
 }
 
-bool OperandCostsPanel::ofCheckpoint() const {
+bool OperandCostsPanel::showsCheckpoint() const {
   const int run = shownRun();
   return run >= 0 && run_origin(selection_->histories()[run]->info()) == RunOrigin::checkpoint;
 }
 
 void OperandCostsPanel::showTable() {
-  const bool twins = ofCheckpoint();
+  const bool twins = showsCheckpoint();
   if (std::exchange(shows_twins_, twins) == twins) return;
   recipe_->setVisible(twins);
   QAbstractItemDelegate* before = view_->itemDelegateForColumn(kBarColumn);
@@ -288,7 +288,7 @@ void OperandCostsPanel::showTable() {
 void OperandCostsPanel::measureOrCancel() {
   if (!progress_.isEmpty()) return emit measurementCancelled();
   refused_.clear();
-  if (ofCheckpoint())
+  if (showsCheckpoint())
     emit twinsRequested(shownRun(), recipe());
   else if (const auto frame = frameOf(shownRun()))
     emit measurementRequested(shownRun(), frame->step);
@@ -340,7 +340,7 @@ Panel::Answer OperandCostsPanel::answer() const {
   if (!selection_->history()) return {{}, {noDataYetNotice(*selection_)}};
   if (!progress_.isEmpty()) return {{}, {progress_}};
   if (!refused_.isEmpty()) return {{}, {refused_}, true};
-  return ofCheckpoint() ? sayTwins() : sayMeasured();
+  return showsCheckpoint() ? sayTwins() : sayMeasured();
 }
 
 Panel::Answer OperandCostsPanel::sayTwins() const {
@@ -373,7 +373,7 @@ Panel::Answer OperandCostsPanel::sayMeasured() const {
 
 // Shows the button for a measurement of the shown step, or of the chosen recipe, unless it has been measured.
 void OperandCostsPanel::showButton() {
-  if (ofCheckpoint()) {
+  if (showsCheckpoint()) {
     const bool other = !twins_ || twins_->scan.recipe != recipe() || runLabel(*selection_, shownRun()) != twins_->run;
     measure_->setVisible(!progress_.isEmpty() || other);
     return measure_->setText(!progress_.isEmpty() ? QString("Cancel")
@@ -398,13 +398,13 @@ void OperandCostsPanel::fill() {
 }
 
 std::optional<Provenance> OperandCostsPanel::kind() const {
-  const bool is_measured = ofCheckpoint() ? twins_ != nullptr : measured_ != nullptr;
+  const bool is_measured = showsCheckpoint() ? twins_ != nullptr : measured_ != nullptr;
   return is_measured ? std::optional(Provenance::measured_here) : std::nullopt;
 }
 
 QString OperandCostsPanel::status() const {
   if (!kind()) return {};
-  if (!ofCheckpoint()) return QString("step %1, %2").arg(measured_->step).arg(measured_->run);
+  if (!showsCheckpoint()) return QString("step %1, %2").arg(measured_->step).arg(measured_->run);
   return QString("%1, %2, %3")
       .arg(QLatin1String(recipe_info(twins_->scan.recipe).name), countedText(twins_->scan.pieces, "piece of text"),
            twins_->run);
@@ -422,7 +422,7 @@ ValueTable OperandCostsPanel::tableOfEffects() const {
 }
 
 ValueTable OperandCostsPanel::table() const {
-  if (!ofCheckpoint()) return tableOfEffects();
+  if (!showsCheckpoint()) return tableOfEffects();
   return twinsTable(twins_ ? twins_->scan : PrecisionScan{});
 }
 

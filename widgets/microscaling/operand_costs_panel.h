@@ -65,7 +65,7 @@ class OperandCostsPanel : public Panel {
  private:
   void showTable();
   void stretchBars();
-  bool ofCheckpoint() const;
+  bool showsCheckpoint() const;
   Recipe recipe() const { return static_cast<Recipe>(recipe_->currentData().toInt()); }  // the chosen recipe
   Answer sayTwins() const;
   void measureOrCancel();

@@ -178,15 +178,15 @@ Panel::Answer QuantizationErrorPanel::answerOnRuns() const {
   Summary worst;
   QString worst_run;
   for (const RunRow& row : runs_) {
-    const Summary of_run = summaryOf(row.frame);
-    if (!of_run.worst) continue;
+    const Summary run_summary = summaryOf(row.frame);
+    if (!run_summary.worst) continue;
     const QString letter = runLetter(*selection_, row.run);
-    lowest << letter + QLatin1Char(' ') + formatValue(of_run.worst->sqnr_db, 3);
-    rounded << letter + QLatin1Char(' ') + wholeDb(of_run.worst->sqnr_db);
-    if (!of_run.most_underflow || of_run.most_underflow->underflow < kToldShare ||
-        (worst.most_underflow && worst.most_underflow->underflow >= of_run.most_underflow->underflow))
+    lowest << letter + QLatin1Char(' ') + formatValue(run_summary.worst->sqnr_db, 3);
+    rounded << letter + QLatin1Char(' ') + wholeDb(run_summary.worst->sqnr_db);
+    if (!run_summary.most_underflow || run_summary.most_underflow->underflow < kToldShare ||
+        (worst.most_underflow && worst.most_underflow->underflow >= run_summary.most_underflow->underflow))
       continue;
-    worst = of_run;
+    worst = run_summary;
     worst_run = letter;
   }
   if (lowest.isEmpty()) return {};

@@ -79,9 +79,9 @@ void TensorLab::judge() {
 
 // Hides the bar for tensors of a file, and for a run without an operand to click, unless it has news.
 void TensorLab::showBars() {
-  const bool of_file = source_.valid() && browser_->showsFile() && !source_.captured();
+  const bool shows_file = source_.valid() && browser_->showsFile() && !source_.captured();
   const bool has_none = selection_->history() && !selection_->quantFrame() && !source_.valid();
-  bar_->setVisible(!bar_->text().isEmpty() && ((!of_file && !has_none) || bar_->hasNews()));
+  bar_->setVisible(!bar_->text().isEmpty() && ((!shows_file && !has_none) || bar_->hasNews()));
 }
 
 bool TensorLab::openFile(const QString& path) {

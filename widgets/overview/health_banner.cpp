@@ -257,9 +257,9 @@ Health HealthBanner::judged(const Health* all) {
   if (!all) return {};
   const int domain = texts_->currentIndex() - 1;
   if (domain < 0) return *all;
-  if (of_domain_.run != shown_ || of_domain_.sequence != shown_->sequence() || of_domain_.domain != domain)
-    of_domain_ = {shown_, shown_->sequence(), domain, judge_texts(*shown_, static_cast<std::size_t>(domain))};
-  return of_domain_.health;
+  if (domain_health_.run != shown_ || domain_health_.sequence != shown_->sequence() || domain_health_.domain != domain)
+    domain_health_ = {shown_, shown_->sequence(), domain, judge_texts(*shown_, static_cast<std::size_t>(domain))};
+  return domain_health_.health;
 }
 
 void HealthBanner::follow(const QString& link) {
@@ -396,8 +396,8 @@ QString HealthBanner::allSettings() const {
   if (settings.empty())
     return history->info().config_toml.empty() ? QString("<p>The log has no line of settings.</p>")
                                                : QString("<p>All settings of the run are in its set-up (F2).</p>");
-  const bool of_log = run_origin(history->info()) == RunOrigin::log;
-  QString html = QString("<p>Settings of the run%1:</p><table>").arg(of_log ? ", from the first line of its log" : "");
+  const bool is_log = run_origin(history->info()) == RunOrigin::log;
+  QString html = QString("<p>Settings of the run%1:</p><table>").arg(is_log ? ", from the first line of its log" : "");
   for (const auto& [name, value] : settings)
     html +=
         QStringLiteral("<tr><td>%1&nbsp;&nbsp;</td><td>%2</td></tr>")

@@ -75,7 +75,7 @@ class HealthBanner : public QFrame {
     std::uint64_t sequence = 0;
     int domain = -1;
     Health health = {};
-  } of_domain_;                     // the last verdict on one domain
+  } domain_health_;                 // the last verdict on one domain
   bool link_followed_ = false;      // the present click followed a link
   const History* shown_ = nullptr;  // shown run; only compared
   QString shown_text_, other_word_;

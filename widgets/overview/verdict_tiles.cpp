@@ -362,7 +362,7 @@ FigureTarget VerdictTiles::target(Which tile) const {
   FigureTarget target{.key = kMetrics[tile]};
   target.layer = tile == dead ? kWholeRun : layers_[tile];
   target.step = step();
-  target.of_window = true;
+  target.uses_window = true;
   return target;
 }
 

@@ -89,10 +89,10 @@ ValueTile* FiguresPanel::addTile(int figure) {
   tile->setCheckable(true);
   tile->setPlace([this, figure] { return placeText(figure); });
   tile->figure = [this, figure] {
-    FigureTarget of_tile = target(metric_info(tileMetric(figure)));
-    of_tile.layer = layerOf(figure);
-    of_tile.of_window = true;
-    return of_tile;
+    FigureTarget tile_target = target(metric_info(tileMetric(figure)));
+    tile_target.layer = layerOf(figure);
+    tile_target.uses_window = true;
+    return tile_target;
   };
   tile->setToolTip(QString::fromUtf8(info.name));
   tiles_.push_back(tile);
@@ -118,13 +118,13 @@ bool FiguresPanel::hasFigures(const History& run) const {
 }
 
 FigureTarget FiguresPanel::target(const MetricInfo& info) const {
-  FigureTarget of_layer = Panel::target(info);
+  FigureTarget layer_target = Panel::target(info);
   const auto shows = [&](const Figure& figure) {
     return std::ranges::any_of(figure, [&](Metric metric) { return FigureKey(metric) == FigureKey(info); });
   };
   const auto found = std::ranges::find_if(figures_, shows);
-  of_layer.layer = layerOf(found == figures_.end() ? 0 : to_int(found - figures_.begin()));
-  return of_layer;
+  layer_target.layer = layerOf(found == figures_.end() ? 0 : to_int(found - figures_.begin()));
+  return layer_target;
 }
 
 void FiguresPanel::showFigure(int figure) {
@@ -188,10 +188,11 @@ int FiguresPanel::layerIn(const History& run, int figure) const {
   const Metric metric = tileMetric(figure);
   const std::optional<Worst> worst = metric_info(metric).plot.worst;
   if (!showsWorst() || !worst) return kWholeRun;
-  const LayerWindow* of_window = nullptr;  // CV and entropy are shown over the window of the verdict
-  if (metric == Metric::cv) of_window = windowOf(run).worst(&LayerWindow::cv);
-  if (metric == Metric::entropy_norm) of_window = windowOf(run).worst(&LayerWindow::entropy);
-  const int layer = of_window ? of_window->layer : worst_layer(run, metric, selection_->shownStepOf(run), *worst).layer;
+  const LayerWindow* worst_window = nullptr;  // CV and entropy are shown over the window of the verdict
+  if (metric == Metric::cv) worst_window = windowOf(run).worst(&LayerWindow::cv);
+  if (metric == Metric::entropy_norm) worst_window = windowOf(run).worst(&LayerWindow::entropy);
+  const int layer =
+      worst_window ? worst_window->layer : worst_layer(run, metric, selection_->shownStepOf(run), *worst).layer;
   return layer < 0 ? kWholeRun : layer;
 }
 

@@ -272,11 +272,11 @@ QRect LinePlot::figuresRect() const {
 }
 
 bool LinePlot::isActive(std::size_t series) const {
-  const auto of_active = [this](const LineSeries& line_series) {
+  const auto is_active_run = [this](const LineSeries& line_series) {
     return line_series.history.get() == selection_->history();
   };
-  const bool only = std::ranges::all_of(series_, of_active);
-  return only ? series == 0 : of_active(series_[series]);
+  const bool only = std::ranges::all_of(series_, is_active_run);
+  return only ? series == 0 : is_active_run(series_[series]);
 }
 
 // Returns the names of the curves with their values at the crosshair, or at the cursor if there is no crosshair. The

@@ -147,8 +147,8 @@ Panel::Answer BalancePanel::answer() const {
   const History& history = *selection_->history();
   // The tiles have MaxVio of the window.
   const float window_median = history.value_at(Metric::max_vio_window_p50, kWholeRun, selection_->step());
-  const bool of_window = window() || (view() == figures && !is_missing(window_median));
-  const Metric metric = of_window ? Metric::max_vio_window : Metric::max_vio;
+  const bool uses_window = window() || (view() == figures && !is_missing(window_median));
+  const Metric metric = uses_window ? Metric::max_vio_window : Metric::max_vio;
   const auto worst_of = [&](const History& run) {
     return worst_layer(run, metric, selection_->shownStepOf(run), Worst::largest);
   };
@@ -162,12 +162,13 @@ Panel::Answer BalancePanel::answer() const {
   };
   const QString worst_text = text_of(history), question = "How even are the layers?";
   if (worst_text.isEmpty()) return {};
-  const StepRange steps = window_steps(history, selection_->step(), of_window ? history.info().window : 1);
+  const StepRange steps = window_steps(history, selection_->step(), uses_window ? history.info().window : 1);
   const QString range = selection_->windowText(steps), in_range = QStringLiteral(", ") + range;
   if (const QString all = textOfRuns(*selection_, text_of); !all.isEmpty())
     return {question, {all + in_range, all, "MaxVio " + textOfRuns(*selection_, value_of)}};
-  const float median = of_window ? window_median : history.value_at(Metric::max_vio_p50, kWholeRun, selection_->step());
-  const QString first = QString("Most uneven %1 %2: %3").arg(of_window ? "over" : "at", range, worst_text);
+  const float median =
+      uses_window ? window_median : history.value_at(Metric::max_vio_p50, kWholeRun, selection_->step());
+  const QString first = QString("Most uneven %1 %2: %3").arg(uses_window ? "over" : "at", range, worst_text);
   return {question,
           {first + QString("; median layer %1").arg(formatValue(double{median}, 3)), first, worst_text + in_range}};
 }

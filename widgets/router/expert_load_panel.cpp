@@ -147,7 +147,7 @@ void ExpertLoadPanel::buildMatrix() {
                         .layer = loads_.layers[row].layer,
                         .expert = expertAt(row, column),
                         .step = loads_.steps.last,
-                        .of_window = !showsOneStep()};
+                        .uses_window = !showsOneStep()};
   };
   matrix_->decorate = [this](QPainter& painter) {
     paintNumbers(painter);
@@ -309,13 +309,13 @@ void ExpertLoadPanel::addOtherRun() {
   if (other.info().n_experts != selection_->history()->info().n_experts) return;
   const auto frame = selection_->frameOf(place);
   if (!frame) return;
-  const RouterWindow of_other = showsOneStep() ? loadsOf(*frame) : router_window(other, frame->step);
+  const RouterWindow other_window = showsOneStep() ? loadsOf(*frame) : router_window(other, frame->step);
   RouterWindow both{loads_.steps, {}};
   run_of_row_.clear();
   for (const LayerWindow& load : loads_.layers) {
     both.layers.push_back(load);
     run_of_row_.push_back(selection_->run());
-    if (const LayerWindow* same_layer = of_other.find_layer(load.layer)) {
+    if (const LayerWindow* same_layer = other_window.find_layer(load.layer)) {
       both.layers.push_back(*same_layer);
       run_of_row_.push_back(place);
     }

@@ -120,8 +120,8 @@ QString textOfOthers(const Selection& selection, const std::function<QString(con
     const History& history = *selection.histories()[run];
     if (run == selection.run() || selection.isNoiseTwin(run) || history.steps().empty()) continue;
     const QString step = ownStep(selection, history, mouse_step);
-    if (const QString of_run = text(history); !of_run.isEmpty())
-      texts << runLetter(selection, run) + (step.isEmpty() ? step : QString(" (%1)").arg(step)) + ": " + of_run;
+    if (const QString run_text = text(history); !run_text.isEmpty())
+      texts << runLetter(selection, run) + (step.isEmpty() ? step : QString(" (%1)").arg(step)) + ": " + run_text;
   }
   return texts.join(QStringLiteral("; "));
 }

@@ -13,7 +13,7 @@
 namespace moescope {
 
 struct SettingDifference {
-  QString key, of_a, of_this;
+  QString key, a_value, run_value;
   bool operator==(const SettingDifference&) const = default;
 };
 

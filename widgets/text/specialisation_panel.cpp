@@ -87,10 +87,10 @@ void ByteAffinityView::refill() {
   frame_ = history->specialisation_layer_at(selection_->layer(), selection_->step());
   const SpecialisationFrame* specialisation = specialisationOf(frame_.get(), selection_->layer());
   if (!specialisation || specialisation->byte_256E.empty()) {
-    const bool of_tokens =
+    const bool counts_tokens =
         specialisation && !history->info().config_toml.empty();  // runs here count bytes if they read bytes
-    return view_->setNotice(of_tokens ? QString("The tokens of this run are those of a tokenizer, not bytes")
-                                      : notInLogNotice(history->info(), "bytes by expert"));
+    return view_->setNotice(counts_tokens ? QString("The tokens of this run are those of a tokenizer, not bytes")
+                                          : notInLogNotice(history->info(), "bytes by expert"));
   }
   view_->setNotice({});
   lift_ = byte_class_lift(*specialisation);

@@ -76,13 +76,13 @@ QColor mixedColor(const QColor& a, const QColor& b, double t) {
                           static_cast<float>(a.blueF() + t * (b.blueF() - a.blueF())));
 }
 
-std::string_view ofToken(const TokenFrame& text, TokenSpan token) {
+std::string_view bytesOfToken(const TokenFrame& text, TokenSpan token) {
   return std::string_view(text.text).substr(token.begin, token.size());
 }
 
 // Returns the number of bytes that share a cell: all bytes of a character if they belong to one token, otherwise 1.
 std::size_t characterBytes(const TokenFrame& text, TokenSpan token, std::size_t byte) {
-  return longCharacter(ofToken(text, token), byte - token.begin).isEmpty() ? 1 : utf8_bytes(text.text, byte);
+  return longCharacter(bytesOfToken(text, token), byte - token.begin).isEmpty() ? 1 : utf8_bytes(text.text, byte);
 }
 
 }  // namespace
@@ -251,7 +251,7 @@ void TokenTextView::paintLetter(QPainter& painter, std::size_t byte, TokenSpan t
   const QRect cell = cellOf(t);
   if (cell.isNull()) return;
   const auto value = static_cast<std::uint8_t>(text_->text[byte]);
-  const QString character = longCharacter(ofToken(*text_, token), byte - token.begin);
+  const QString character = longCharacter(bytesOfToken(*text_, token), byte - token.begin);
   QColor pen = manyRows() ? palette().text().color() : textOn(blended(rows_[0], t).rgb());
   const bool plain = !character.isEmpty() || (value > 0x20 && value < 0x7f);
   if (!plain) pen.setAlpha(120);

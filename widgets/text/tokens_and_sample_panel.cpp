@@ -406,8 +406,8 @@ QStringList TokensAndSamplePanel::describe(int position, int layer) const {
   lines << QString("layer %1%2")
                .arg(routed->layer)
                .arg(is_missing(margin) ? QString() : QString(", margin %1").arg(formatValue(margin, 3)));
-  const bool of_step = arrays_ && arrays_->step == step_;
-  const RouterFrame* router = of_step ? find_router(arrays_.get(), routed->layer) : nullptr;
+  const bool has_step = arrays_ && arrays_->step == step_;
+  const RouterFrame* router = has_step ? find_router(arrays_.get(), routed->layer) : nullptr;
   const std::vector<float> shares = mix_shares(*routed, t);
   for (std::size_t k = 0; k < shares.size(); ++k) {
     const std::size_t slot = t * shares.size() + k;

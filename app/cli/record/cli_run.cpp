@@ -343,13 +343,13 @@ void run_pair(const RunCommand& command, const CheckpointModel& a, const ReadTex
   for (std::int64_t step = 0; step < pair.steps(); ++step) {
     if (!command.quiet) show_count("batch", step, pair.steps());
     CheckpointPair::Frames frames = pair.step();
-    const auto of_a = std::make_shared<const TelemetryFrame>(std::move(frames.a)),
-               of_b = std::make_shared<const TelemetryFrame>(std::move(frames.b));
-    history_a->append(of_a);
-    history_b->append(of_b);
+    const auto frame_a = std::make_shared<const TelemetryFrame>(std::move(frames.a)),
+               frame_b = std::make_shared<const TelemetryFrame>(std::move(frames.b));
+    history_a->append(frame_a);
+    history_b->append(frame_b);
     if (!recording) continue;
-    recording->add(of_a);
-    recording->add(of_b);
+    recording->add(frame_a);
+    recording->add(frame_b);
   }
   if (!command.quiet) show_count("batch", pair.steps(), pair.steps());
   add_pair_losses(report, pair);

@@ -98,9 +98,9 @@ class Removal {
     }
     std::size_t measured = 0;
     for (std::size_t piece = 0; piece < pieces_.size(); ++piece) measured += measures(piece, pieces_.size());
-    const std::size_t of_piece = 1 + layers_.size() * size(experts_);
-    require_passes(pieces_.size(), of_piece);
-    passes_ = to_int(pieces_.size() * of_piece + measured * numbers_.size() * (2 + kRandomChoices));
+    const std::size_t passes_per_piece = 1 + layers_.size() * size(experts_);
+    require_passes(pieces_.size(), passes_per_piece);
+    passes_ = to_int(pieces_.size() * passes_per_piece + measured * numbers_.size() * (2 + kRandomChoices));
   }
 
   ExpertScan run() {
@@ -190,11 +190,11 @@ class Removal {
   }
 
   FigureOfPieces in_domain(const std::vector<double>& by_piece, std::size_t domain) const {
-    std::vector<double> of_domain;
+    std::vector<double> domain_values;
     for (std::size_t piece = 0; piece < by_piece.size(); ++piece)
-      if (domain_of_[piece] == domain) of_domain.push_back(by_piece[piece]);
+      if (domain_of_[piece] == domain) domain_values.push_back(by_piece[piece]);
     const double none = std::numeric_limits<double>::quiet_NaN();
-    return of_domain.empty() ? FigureOfPieces{none, none} : figure_of_pieces(of_domain);
+    return domain_values.empty() ? FigureOfPieces{none, none} : figure_of_pieces(domain_values);
   }
 
   void add_costs(std::size_t layer) {

@@ -157,8 +157,8 @@ class FormatSearch {
       mark_used(in_fp32);
       const auto divergence = [&] { return divergence_of(in_fp32, predict(model_, piece.ids)) / in_fp32.tokens(); };
       apply(base);
-      const double of_base = divergence();
-      changes.base.push_back(of_base);
+      const double base_divergence = divergence();
+      changes.base.push_back(base_divergence);
       for (std::size_t g = 0; g < groups_.size(); ++g) {
         for (std::size_t f = smallest_[g]; f < request_.formats.size(); ++f) {
           std::vector<double>& change = changes.by_format[g][f];
@@ -167,7 +167,7 @@ class FormatSearch {
             continue;
           }
           round_group(model_, groups_[g], format(f));
-          change.push_back(divergence() - of_base);
+          change.push_back(divergence() - base_divergence);
           if (!go_on()) return std::nullopt;
         }
         round_group(model_, groups_[g], format(base[g]));

@@ -89,7 +89,7 @@ PrecisionScan compare_precision(CheckpointModel& model, const std::vector<Labell
   std::vector<PrecisionTwin>& twins = scan.twins;
   const auto pieces = pieces_of(texts, which);
   const auto names = published_recipe_names();
-  std::vector<PieceFigures> figures(twins.size()), of_published(names.size());
+  std::vector<PieceFigures> figures(twins.size()), published_figures(names.size());
   require_passes(pieces.size(), 1 + twins.size() + names.size());
   const int passes = to_int(pieces.size() * (1 + twins.size() + names.size()));
   int done = 0;
@@ -105,7 +105,7 @@ PrecisionScan compare_precision(CheckpointModel& model, const std::vector<Labell
     }
     for (std::size_t i = 0; i < names.size() && goes_on; ++i) {
       round_published(model, names[i]);
-      of_published[i].add(exact, predict(model, piece));
+      published_figures[i].add(exact, predict(model, piece));
       goes_on = progress(++done, passes);
     }
     model.round_nothing();
@@ -118,8 +118,8 @@ PrecisionScan compare_precision(CheckpointModel& model, const std::vector<Labell
     twins[i].flips = figure_of_pieces(figures[i].flips);
   }
   for (std::size_t i = 0; i < names.size(); ++i)
-    scan.published.push_back({std::string(names[i]), figure_of_pieces(of_published[i].loss_change),
-                              figure_of_pieces(of_published[i].divergence)});
+    scan.published.push_back({std::string(names[i]), figure_of_pieces(published_figures[i].loss_change),
+                              figure_of_pieces(published_figures[i].divergence)});
   set_behind(twins, figures);
   std::stable_sort(twins.begin() + 1, twins.end(), [](const PrecisionTwin& a, const PrecisionTwin& b) {
     return a.divergence.mean > b.divergence.mean;

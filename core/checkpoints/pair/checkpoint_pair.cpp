@@ -28,16 +28,16 @@ constexpr std::size_t kNamedTensors = 3;  // experts, and tensors, that text() n
 
 // Squared norms of the weights of A and B and of their difference.
 struct SquaredNorms {
-  double of_a = 0, of_b = 0, of_difference = 0;
+  double squares_a = 0, squares_b = 0, squares_difference = 0;
   void add(std::span<const float> a, std::span<const float> b) {
     for (std::size_t i = 0; i < a.size(); ++i) {
       const double x = a[i], y = b[i];
-      of_a += x * x;
-      of_b += y * y;
-      of_difference += (y - x) * (y - x);
+      squares_a += x * x;
+      squares_b += y * y;
+      squares_difference += (y - x) * (y - x);
     }
   }
-  double relative() const { return of_difference == 0 ? 0 : std::sqrt(of_difference / of_a); }
+  double relative() const { return squares_difference == 0 ? 0 : std::sqrt(squares_difference / squares_a); }
 };
 
 // Returns the weights of the outputs [first, first + count) as [count, inputs], also if the matrix is transposed().
@@ -68,10 +68,10 @@ SquaredNorms squared_norms_of(const StoredFeedForward& a, const StoredFeedForwar
   SquaredNorms lengths;
   for (const auto part : kParts) {
     if ((a.*part).empty()) continue;
-    const StoredMatrix &of_a = (a.*part).weight, &of_b = (b.*part).weight;
-    for (Index first = 0; first < of_a.outputs(); first += kOutputs) {
-      const Index count = std::min(kOutputs, of_a.outputs() - first);
-      lengths.add(outputs_of(of_a, first, count), outputs_of(of_b, first, count));
+    const StoredMatrix &weight_a = (a.*part).weight, &weight_b = (b.*part).weight;
+    for (Index first = 0; first < weight_a.outputs(); first += kOutputs) {
+      const Index count = std::min(kOutputs, weight_a.outputs() - first);
+      lengths.add(outputs_of(weight_a, first, count), outputs_of(weight_b, first, count));
     }
     lengths.add((a.*part).bias, (b.*part).bias);
   }
@@ -89,12 +89,12 @@ std::set<std::string> expert_tensors(const CheckpointModel& model) {
 }
 
 // Returns the tensor of B with the same name and shape; nullptr if B has none, or if one of them holds no values.
-const TensorView* same_tensor(const TensorView& of_a, const CheckpointModel& b) {
-  const TensorView* of_b = b.file().find(of_a.name);
+const TensorView* same_tensor(const TensorView& original, const CheckpointModel& b) {
+  const TensorView* match = b.file().find(original.name);
   const auto has_values = [](const TensorView& tensor) {
     return tensor.floating() && tensor.holds == TensorView::Holds::values;
   };
-  return of_b && has_values(of_a) && has_values(*of_b) && of_a.shape == of_b->shape ? of_b : nullptr;
+  return match && has_values(original) && has_values(*match) && original.shape == match->shape ? match : nullptr;
 }
 
 double difference_of(const TensorView& a, const TensorView& b) {
@@ -114,11 +114,11 @@ std::string share_text(double difference) {
 
 // Compares the experts of a layer.
 LayerWeightDifference experts_of(const CheckpointModel& a, const CheckpointModel& b, int layer) {
-  const auto &of_a = a.layers()[size(layer)].moe.experts, &of_b = b.layers()[size(layer)].moe.experts;
+  const auto &experts_a = a.layers()[size(layer)].moe.experts, &experts_b = b.layers()[size(layer)].moe.experts;
   LayerWeightDifference found{layer, {}, {}};
-  for (std::size_t e = 0; e < of_a.size(); ++e) {
-    const SquaredNorms lengths = squared_norms_of(of_a[e], of_b[e]);
-    found.norm_E.push_back(static_cast<float>(std::sqrt(lengths.of_b)));
+  for (std::size_t e = 0; e < experts_a.size(); ++e) {
+    const SquaredNorms lengths = squared_norms_of(experts_a[e], experts_b[e]);
+    found.norm_E.push_back(static_cast<float>(std::sqrt(lengths.squares_b)));
     found.difference_E.push_back(static_cast<float>(lengths.relative()));
   }
   return found;
@@ -127,8 +127,8 @@ LayerWeightDifference experts_of(const CheckpointModel& a, const CheckpointModel
 std::vector<int> common_layers(const CheckpointModel& a, const CheckpointModel& b) {
   std::vector<int> layers;
   for (std::size_t i = 0; i < std::min(a.layers().size(), b.layers().size()); ++i) {
-    const auto &of_a = a.layers()[i].moe.experts, &of_b = b.layers()[i].moe.experts;
-    if (!of_a.empty() && of_a.size() == of_b.size() && same_shape(of_a.front(), of_b.front()))
+    const auto &experts_a = a.layers()[i].moe.experts, &experts_b = b.layers()[i].moe.experts;
+    if (!experts_a.empty() && experts_a.size() == experts_b.size() && same_shape(experts_a.front(), experts_b.front()))
       layers.push_back(to_int(i));
   }
   return layers;
@@ -140,7 +140,7 @@ WeightDifference weight_difference(const CheckpointModel& a, const CheckpointMod
                                    const std::function<bool(double)>& progress) {
   WeightDifference found;
   const std::vector<int> layers = common_layers(a, b);
-  const std::set<std::string> of_experts = expert_tensors(a);
+  const std::set<std::string> expert_names = expert_tensors(a);
   const auto& tensors = a.file().tensors();
   const double all = layers.size() + 1;
   for (const int layer : layers) {
@@ -148,7 +148,7 @@ WeightDifference weight_difference(const CheckpointModel& a, const CheckpointMod
     if (!progress(found.layers.size() / all)) return found;
   }
   for (const TensorView& tensor : tensors) {
-    const TensorView* other = of_experts.contains(tensor.name) ? nullptr : same_tensor(tensor, b);
+    const TensorView* other = expert_names.contains(tensor.name) ? nullptr : same_tensor(tensor, b);
     if (!other) continue;
     ++found.compared_tensors;
     if (const double difference = difference_of(tensor, *other); difference > 0)
@@ -317,11 +317,11 @@ CheckpointPair::CheckpointPair(const Source& a, const Source& b, const std::vect
 
 CheckpointPair::Frames CheckpointPair::step() {
   const std::vector<std::int32_t> ids = a_.next_ids();
-  KeptPass of_a(ids), of_b(ids);
+  KeptPass pass_a(ids), pass_b(ids);
   Frames frames;
-  frames.a = a_.step(&of_a);
-  frames.b = b_.step(&of_b);
-  compare(of_a, of_b, frames.b);
+  frames.a = a_.step(&pass_a);
+  frames.b = b_.step(&pass_b);
+  compare(pass_a, pass_b, frames.b);
   show_weights(frames.b);
   return frames;
 }

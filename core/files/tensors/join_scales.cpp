@@ -31,7 +31,7 @@ std::string with_end(std::string_view name, std::string_view end, std::string_vi
 }
 
 struct NamePair {
-  std::string_view of_codes, of_scales;  // ends of the names of codes and scales
+  std::string_view codes_end, scales_end;  // ends of the names of codes and scales
 };
 constexpr NamePair kScaleNames[] = {{"", "_scale_inv"},     {"", "_scale"},          {"", "_scales"},
                                     {"_packed", "_scale"},  {"_packed", "_scales"},  {"_blocks", "_scales"},
@@ -59,7 +59,7 @@ std::vector<std::size_t> find_beside(const MappedTensors& file, std::string_view
                                      std::span<const NamePair> names) {
   std::vector<std::size_t> found;
   for (const NamePair& pair : names) {
-    const std::string name = with_end(codes, pair.of_codes, pair.of_scales);
+    const std::string name = with_end(codes, pair.codes_end, pair.scales_end);
     if (const auto at = file.by_name.find(name); at != file.by_name.end()) found.push_back(at->second);
   }
   return found;
@@ -89,9 +89,9 @@ std::optional<Shape> tiles_of(const Shape& codes, Shape scales, const ScaleTile&
   const std::size_t rows = codes[codes.size() - 2], cols = codes.back();
   const std::size_t row_scales = scales[codes.size() - 2], col_scales = scales.back();
   const auto tiles = [](std::size_t size, std::size_t side) { return (size + side - 1) / side; };
-  const bool each_row = row_scales == rows, whole_row = col_scales == 1,
+  const bool scales_by_row = row_scales == rows, whole_row = col_scales == 1,
              in_tiles = col_scales == tiles(cols, tile.cols);
-  if (each_row && (whole_row || in_tiles))
+  if (scales_by_row && (whole_row || in_tiles))
     blocks.insert(blocks.end(), {1, whole_row ? cols : tile.cols});
   else if (row_scales == 1 && whole_row)
     blocks.insert(blocks.end(), {rows, cols});

@@ -107,8 +107,8 @@ TensorView parse_tensor(const std::string& path, const std::string& name, const 
 
 // Calls `take` for each member of the header and then drops the member, so that a header of a million tensors is never
 // in memory as a whole.
-void each_member(const std::string& path, std::string_view text,
-                 const std::function<void(const std::string& name, const Json& entry)>& take) {
+void visit_members(const std::string& path, std::string_view text,
+                   const std::function<void(const std::string& name, const Json& entry)>& take) {
   using Event = Json::parse_event_t;
   std::string name;
   std::size_t member_bytes = 0;  // memory of the current member, which is in memory as a whole
@@ -203,7 +203,7 @@ std::shared_ptr<MappedTensors> read_safetensors(const std::string& path) {
 
   bool has_metadata = false;
   std::vector<std::span<const std::byte>> skipped;
-  each_member(path, text, [&](const std::string& name, const Json& entry) {
+  visit_members(path, text, [&](const std::string& name, const Json& entry) {
     if (name != kMetadataKey) {
       TensorView tensor = parse_tensor(path, name, entry, payload);
       if (tensor.note.empty()) return file->add(std::move(tensor));

@@ -85,9 +85,9 @@ void copy_elements(const TensorView& t, std::size_t first, std::size_t count, st
   for (std::size_t i = 0; i < count; ++i) std::reverse(out + i * size, out + (i + 1) * size);
 }
 
-// Calls `sink` as each_element() does, for codes that are two in a byte.
+// Calls `sink` as visit_elements() does, for codes that are two in a byte.
 template <class Sink>
-void each_of_pairs(const TensorView& t, std::size_t first, std::size_t count, Sink sink) {
+void visit_pairs(const TensorView& t, std::size_t first, std::size_t count, Sink sink) {
   std::array<std::byte, kPart> part;
   const std::size_t last = first + count;
   for (std::size_t begin = first / 2; begin * 2 < last; begin += kPart) {
@@ -104,7 +104,7 @@ void each_of_pairs(const TensorView& t, std::size_t first, std::size_t count, Si
 
 // Calls `sink(i, value)` with each element in its own C++ type; floats of 16 bits and fewer as float.
 template <class Sink>
-void each_element(const TensorView& t, std::size_t first, std::size_t count, Sink sink) {
+void visit_elements(const TensorView& t, std::size_t first, std::size_t count, Sink sink) {
   if (t.checksum) t.checksum->require();
   const auto run = [&]<class Stored>(Stored, auto convert) {
     std::array<std::byte, kPart * sizeof(Stored)> part;
@@ -137,7 +137,7 @@ void each_element(const TensorView& t, std::size_t first, std::size_t count, Sin
     case DType::f8_e8m0:
       return run(std::uint8_t{}, decode_e8m0);
     case DType::f4:
-      return each_of_pairs(t, first, count, sink);
+      return visit_pairs(t, first, count, sink);
     case DType::boolean:
       return run(std::uint8_t{}, [](std::uint8_t b) -> std::uint8_t { return b != 0; });
     default:
@@ -206,7 +206,7 @@ std::vector<float> TensorView::floats(std::size_t first, std::size_t count) cons
 
 void TensorView::read_floats(std::size_t first, std::span<float> to) const {
   float* values = to.data();
-  each_element(*this, first, to.size(), [=](std::size_t i, auto value) { values[i] = static_cast<float>(value); });
+  visit_elements(*this, first, to.size(), [=](std::size_t i, auto value) { values[i] = static_cast<float>(value); });
   if (scales) scales->multiply(first, to);
 }
 
@@ -227,13 +227,13 @@ std::vector<double> TensorView::doubles() const {
     return {values.begin(), values.end()};
   }
   std::vector<double> values(elements());
-  each_element(*this, 0, elements(), [&](std::size_t i, auto value) { values[i] = static_cast<double>(value); });
+  visit_elements(*this, 0, elements(), [&](std::size_t i, auto value) { values[i] = static_cast<double>(value); });
   return values;
 }
 
 std::vector<std::int64_t> TensorView::integers() const {
   std::vector<std::int64_t> values(elements());
-  each_element(*this, 0, elements(), [&](std::size_t i, auto value) {
+  visit_elements(*this, 0, elements(), [&](std::size_t i, auto value) {
     if constexpr (std::is_integral_v<decltype(value)>)
       values[i] = static_cast<std::int64_t>(value);  // NOLINT(bugprone-signed-char-misuse): I8 has a sign
     else

@@ -112,16 +112,16 @@ std::string to_text(JsonValue value, const char* key) {
   return std::string(text);
 }
 
-JsonList list_of(JsonValue value, const char* key, std::size_t size, const char* of_what) {
+JsonList list_of(JsonValue value, const char* key, std::size_t size, const char* unit) {
   JsonList list;
   if (value.get(list) != simdjson::SUCCESS) throw Unreadable(std::string(key) + ": not a list");
   if (list.size() == kNotCounted) throw Unreadable(fmt::format("{}: more than {} entries", key, kNotCounted - 1));
-  if (size && list.size() != size) throw Unreadable(fmt::format("{}: {} {}, not {}", key, list.size(), of_what, size));
+  if (size && list.size() != size) throw Unreadable(fmt::format("{}: {} {}, not {}", key, list.size(), unit, size));
   return list;
 }
 
-std::vector<std::uint32_t> to_counts(JsonValue list, const char* key, std::size_t size, const char* of_what) {
-  const JsonList entries = list_of(list, key, size, of_what);
+std::vector<std::uint32_t> to_counts(JsonValue list, const char* key, std::size_t size, const char* unit) {
+  const JsonList entries = list_of(list, key, size, unit);
   std::vector<std::uint32_t> counts(entries.size());
   std::uint32_t* to = counts.data();
   for (const JsonValue value : entries) {
@@ -132,10 +132,10 @@ std::vector<std::uint32_t> to_counts(JsonValue list, const char* key, std::size_
   return counts;
 }
 
-std::vector<float> to_floats(JsonValue list, const char* key, std::size_t size, const char* of_what) {
+std::vector<float> to_floats(JsonValue list, const char* key, std::size_t size, const char* unit) {
   std::vector<float> values;
   values.reserve(size);
-  for (const JsonValue value : list_of(list, key, size, of_what)) values.push_back(to_float(value, key));
+  for (const JsonValue value : list_of(list, key, size, unit)) values.push_back(to_float(value, key));
   return values;
 }
 

@@ -49,9 +49,8 @@ float to_float(JsonValue value, const char* key);                       // kNoVa
 std::int64_t to_count(JsonValue value, const char* key, double limit);  // 0 to limit
 int to_index(JsonValue value, const char* key, int lowest, int highest);
 std::string to_text(JsonValue value, const char* key);
-JsonList list_of(JsonValue value, const char* key, std::size_t size, const char* of_what);  // size 0: any size
-std::vector<std::uint32_t> to_counts(JsonValue list, const char* key, std::size_t size,
-                                     const char* of_what = "experts");
-std::vector<float> to_floats(JsonValue list, const char* key, std::size_t size, const char* of_what = "experts");
+JsonList list_of(JsonValue value, const char* key, std::size_t size, const char* unit);  // size 0: any size
+std::vector<std::uint32_t> to_counts(JsonValue list, const char* key, std::size_t size, const char* unit = "experts");
+std::vector<float> to_floats(JsonValue list, const char* key, std::size_t size, const char* unit = "experts");
 
 }  // namespace moescope

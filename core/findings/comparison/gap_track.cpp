@@ -11,8 +11,8 @@ constexpr double kRoundingError = 1e-9;                  // of a number of batch
 
 double token_ratio(const History& a, const History& b) {
   const auto is_log = [](const History& run) { return run_origin(run.info()) == RunOrigin::log; };
-  const double of_a = a.info().tokens_per_step, of_b = b.info().tokens_per_step;
-  return of_a > 0 && of_b > 0 && (is_log(a) || is_log(b)) ? of_a / of_b : 1;
+  const double tokens_a = a.info().tokens_per_step, tokens_b = b.info().tokens_per_step;
+  return tokens_a > 0 && tokens_b > 0 && (is_log(a) || is_log(b)) ? tokens_a / tokens_b : 1;
 }
 
 bool are_paired_by_tokens(std::span<const HistoryPtr> runs) {
@@ -118,21 +118,21 @@ GapTrack::StepPairs GapTrack::pairs_in(StepRange steps) const {
   return pairs;
 }
 
-void GapTrack::add(std::int64_t step, float of_a, float of_b) {
+void GapTrack::add(std::int64_t step, float loss_a, float loss_b) {
   steps_.push_back(step);
-  const double gap = of_b - static_cast<double>(of_a);
+  const double gap = loss_b - static_cast<double>(loss_a);
   raw_.append(std::isfinite(gap) ? static_cast<float>(gap) : kNoValue);
   average_.add(step, gap);
   smooth_.append(average_.get());
-  if (is_missing(of_a) && is_missing(of_b)) return;  // for example between two measurements of the validation loss
+  if (is_missing(loss_a) && is_missing(loss_b)) return;  // for example between two measurements of the validation loss
   measured_ = true;
   if (gap != 0) first_different_ = std::min(first_different_, step);
-  if (std::isfinite(of_a) == std::isfinite(of_b)) {
+  if (std::isfinite(loss_a) == std::isfinite(loss_b)) {
     lost_.reset();
     return;
   }
   if (!lost_) lost_ = step;
-  if (!first_lost_ && !is_missing(of_a) && !is_missing(of_b)) first_lost_ = step;
+  if (!first_lost_ && !is_missing(loss_a) && !is_missing(loss_b)) first_lost_ = step;
 }
 
 std::vector<PyramidBin> GapTrack::series(std::span<const std::int64_t> edges) const {

@@ -87,7 +87,7 @@ class GapTrack {
   double ratio_of(const History& from, const History& to) const { return by_tokens_ ? token_ratio(from, to) : 1; }
   StepRange readable_steps() const;
   StepPairs pairs_in(StepRange steps) const;  // `steps`: of the run with the larger batches
-  void add(std::int64_t step, float of_a, float of_b);
+  void add(std::int64_t step, float loss_a, float loss_b);
 
   HistoryPtr a_, b_;
   Metric metric_;

@@ -49,7 +49,7 @@ OperandSqnr sqnr_of(const Operands& operands, OperandChoice choice, Wanted is_wa
 
 // Returns the SQNR of run A, or of a run with run A's formats: over the operands in which any run differs from it, else
 // over those of at most 8 bits, else over all.
-OperandSqnr of_common(const Operands& operands, const std::vector<Operands>& runs) {
+OperandSqnr common_sqnr(const Operands& operands, const std::vector<Operands>& runs) {
   const auto differs = [&](const QuantFrame& operand) {
     return std::ranges::any_of(runs,
                                [&](const Operands& other) { return format_at(other, operand) != operand.format; });
@@ -76,7 +76,7 @@ std::vector<OperandSqnr> operand_sqnr(std::span<const HistoryPtr> runs, std::int
       return format_at(operands.front(), operand) != operand.format;
     };
     const OperandSqnr differing = sqnr_of(run_operands, OperandChoice::differing, differs_from_a);
-    found.push_back(differing.operands > 0 ? differing : of_common(run_operands, operands));
+    found.push_back(differing.operands > 0 ? differing : common_sqnr(run_operands, operands));
   }
   return found;
 }

@@ -88,9 +88,9 @@ std::vector<Outcome> outcomes(std::span<const JudgedRun> runs) {
   for (const JudgedRun& run : runs.subspan(1))
     if (run.history && is_noise_twin(a.config, run.config))
       twins.push_back({run.history, same_start(a.config, run.config)});
-  const auto of_chance =
+  const auto noise_twins =
       std::ranges::count_if(runs, [&](const JudgedRun& run) { return is_noise_twin(a.config, run.config); });
-  const Judging judging{kRelevantGap, to_int(std::ssize(runs) - 1 - of_chance)};
+  const Judging judging{kRelevantGap, to_int(std::ssize(runs) - 1 - noise_twins)};
   for (const JudgedRun& run : runs) found.push_back(outcome_of(a, run, twins, judging));
   add_sqnr(runs, found);
   std::stable_sort(found.begin() + 1, found.end(), [](const Outcome& one, const Outcome& other) {

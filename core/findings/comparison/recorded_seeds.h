@@ -11,7 +11,7 @@
 namespace moescope {
 
 // "earlier seeds, gaps of the training loss: 0.0085 0.0012".
-std::string seeds_text(std::span<const Conclusion> of_seeds);
+std::string seeds_text(std::span<const Conclusion> by_seed);
 // The conclusions of the run's event, which have the judged loss and the gap alone; empty: it has none.
 std::vector<Conclusion> recorded_seeds(const History& run);
 

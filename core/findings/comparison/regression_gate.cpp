@@ -244,7 +244,7 @@ class Collector {
       for (std::size_t k = 0; k < kKeys.size(); ++k) {
         const auto& [place, values] = operand;
         GateSample sample{{&kKeys[k].info(), place.layer, place, k == 0 ? Worst::smallest : Worst::largest}, {}};
-        for (const auto& of_run : values) sample.values_by_run.push_back(of_run[k]);
+        for (const auto& operand_values : values) sample.values_by_run.push_back(operand_values[k]);
         if (std::ranges::all_of(sample.values_by_run, has_finite)) samples.push_back(std::move(sample));
       }
   }

@@ -53,10 +53,10 @@ std::int64_t first_change_of_one(const History& a, const History& b, const Count
       if (marker.kind == kChangeKind && counts(marker.key)) changes.insert({marker.step, marker.key, marker.value});
     return changes;
   };
-  const auto of_a = changes_of(a), of_b = changes_of(b);
-  std::vector<std::tuple<std::int64_t, std::string, std::string>> of_one;
-  std::ranges::set_symmetric_difference(of_a, of_b, std::back_inserter(of_one));
-  return of_one.empty() ? INT64_MAX : std::get<0>(of_one.front());
+  const auto changes_a = changes_of(a), changes_b = changes_of(b);
+  std::vector<std::tuple<std::int64_t, std::string, std::string>> unshared_changes;
+  std::ranges::set_symmetric_difference(changes_a, changes_b, std::back_inserter(unshared_changes));
+  return unshared_changes.empty() ? INT64_MAX : std::get<0>(unshared_changes.front());
 }
 
 }  // namespace
@@ -72,8 +72,9 @@ std::vector<LogDifference> difference(const std::map<std::string, std::string>& 
   };
   std::vector<LogDifference> differences;
   for (const std::string& key : keys) {
-    const std::string of_a = value(a, key), of_b = value(b, key);
-    if (of_a != of_b && key != "run" && key != "name" && key != "run_name") differences.push_back({key, of_a, of_b});
+    const std::string value_a = value(a, key), value_b = value(b, key);
+    if (value_a != value_b && key != "run" && key != "name" && key != "run_name")
+      differences.push_back({key, value_a, value_b});
   }
   std::ranges::stable_sort(differences, {},
                            [](const LogDifference& d) { return 2 * (d.b == kNotStated) + (d.a == kNotStated); });
@@ -87,9 +88,9 @@ std::optional<std::int64_t> same_settings_until(const std::map<std::string, std:
   for (const LogDifference& found : difference(a, b)) {
     if (is_name(found.key)) continue;
     if (!is_event(found.key)) return std::nullopt;
-    const auto of_a = step_of(a, found.key), of_b = step_of(b, found.key);
-    if (!of_a || !of_b) return std::nullopt;
-    last = std::min({last, *of_a - 1, *of_b - 1});
+    const auto step_a = step_of(a, found.key), step_b = step_of(b, found.key);
+    if (!step_a || !step_b) return std::nullopt;
+    last = std::min({last, *step_a - 1, *step_b - 1});
   }
   return last;
 }
@@ -101,16 +102,16 @@ std::int64_t same_changes_until(const History& a, const History& b) {
 }
 
 std::int64_t other_text_from(const History& a, const History& b) {
-  const auto of_a = a.settings_at_start(), of_b = b.settings_at_start();
-  if (of_a->config() && of_b->config()) {
-    if (!reads_same_data(of_a->config()->data, of_b->config()->data)) return 0;
+  const auto settings_a = a.settings_at_start(), settings_b = b.settings_at_start();
+  if (settings_a->config() && settings_b->config()) {
+    if (!reads_same_data(settings_a->config()->data, settings_b->config()->data)) return 0;
     return first_change_of_one(a, b, [](const std::string& key) { return key.starts_with("data."); });
   }
   std::int64_t first = INT64_MAX;
-  for (const LogDifference& found : difference(of_a->log(), of_b->log())) {
+  for (const LogDifference& found : difference(settings_a->log(), settings_b->log())) {
     if (!is_of_text(found.key)) continue;
     if (is_event(found.key)) {
-      const auto step_of_a = step_of(of_a->log(), found.key), step_of_b = step_of(of_b->log(), found.key);
+      const auto step_of_a = step_of(settings_a->log(), found.key), step_of_b = step_of(settings_b->log(), found.key);
       if (step_of_a) first = std::min(first, *step_of_a);
       if (step_of_b && *step_of_b != INT64_MAX) first = std::min(first, step_by_tokens(b, *step_of_b - 1, a) + 1);
     } else if (found.a != kNotStated && found.b != kNotStated) {

@@ -53,14 +53,14 @@ class RecipeWriter {
       by_class[setting.name()] = nullptr;
       if (!is_quantized(recipe)) continue;
       const std::string value = setting.key() + " = " + recipe_info(recipe).name;
-      RecipeJson torchao = of_torchao(recipe, quantized.recipe == &PrecisionConfig::experts);
+      RecipeJson torchao = torchao_config(recipe, quantized.recipe == &PrecisionConfig::experts);
       if (torchao.is_null()) {
         miss("torchao has no MoE training config for " + value);
       } else {
         torchao["fqns"] = {quantized.fqn};
         configs.push_back(std::move(torchao));
       }
-      by_class[setting.name()] = of_transformer_engine(recipe);
+      by_class[setting.name()] = transformer_engine_config(recipe);
       if (by_class[setting.name()].is_null()) miss("TransformerEngine has no recipe for " + value);
     }
     const std::vector<int> layers = bf16_layers();
@@ -75,7 +75,7 @@ class RecipeWriter {
  private:
   void miss(std::string sentence) { missing_.push_back(std::move(sentence)); }
 
-  static RecipeJson of_torchao(Recipe recipe, bool routed_experts) {
+  static RecipeJson torchao_config(Recipe recipe, bool routed_experts) {
     const std::string name = recipe_info(recipe).name;
     if (recipe == Recipe::mxfp8_rceil || recipe == Recipe::mxfp8_rceil_wgrad_with_hp)
       return {{"config", "MXFP8TrainingOpConfig"}, {"recipe", name}};
@@ -85,7 +85,7 @@ class RecipeWriter {
     return nullptr;
   }
 
-  RecipeJson of_transformer_engine(Recipe recipe) {
+  RecipeJson transformer_engine_config(Recipe recipe) {
     const auto te = [](const char* name, RecipeJson arguments) {
       return RecipeJson{{"recipe", name}, {"arguments", std::move(arguments)}};
     };
@@ -108,7 +108,7 @@ class RecipeWriter {
               Setting(&PrecisionConfig::hadamard), Setting(&PrecisionConfig::hadamard_gemms),
               Setting(&PrecisionConfig::hadamard_signs), Setting(&PrecisionConfig::nvfp4_rule),
               Setting(&PrecisionConfig::nvfp4_square_weights)})
-          of_nvfp4_.insert(setting.key());
+          nvfp4_keys_.insert(setting.key());
         return te("NVFP4BlockScaling", {{"disable_rht", !p_.hadamard},
                                         {"disable_stochastic_rounding", p_.rounding == Rounding::nearest},
                                         {"disable_2d_quantization", !p_.nvfp4_square_weights}});
@@ -136,7 +136,7 @@ class RecipeWriter {
       if (!Setting(field).is_in<PrecisionConfig>() || field.derived || expressed_.contains(field.key)) continue;
       if (field.get(config_) == field.get(default_config())) continue;
       const std::string value = printable(field.key + " = " + to_string(field.get(config_)));
-      if (!of_nvfp4_.contains(field.key))
+      if (!nvfp4_keys_.contains(field.key))
         miss(value + " is in neither config");
       else if (!all_nvfp4)
         miss(value + " is in the recipe of nvfp4 alone");
@@ -145,7 +145,7 @@ class RecipeWriter {
 
   const RunConfig& config_;
   const PrecisionConfig& p_;
-  std::set<std::string> expressed_, of_nvfp4_;  // keys
+  std::set<std::string> expressed_, nvfp4_keys_;  // keys
   std::vector<std::string> missing_;
 };
 

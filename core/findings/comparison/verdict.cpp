@@ -139,14 +139,14 @@ void judge_independent(std::span<const double> gaps, Conclusion& c) {
 // Judges two checkpoints by the gaps of their batches of text, each of which is a sample.
 void judge_texts(const GapTrack& run, const Judging& judging, Conclusion& c) {
   const std::vector<std::int64_t> steps = run.a()->steps_in(c.steps);
-  const std::vector<float> of_a = run.a()->values_at(c.loss, kWholeRun, steps),
-                           of_b = run.b()->values_at(c.loss, kWholeRun, steps);
+  const std::vector<float> losses_a = run.a()->values_at(c.loss, kWholeRun, steps),
+                           losses_b = run.b()->values_at(c.loss, kWholeRun, steps);
   std::vector<double> gaps;
   double loss = 0;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (!std::isfinite(of_a[i]) || !std::isfinite(of_b[i])) continue;
-    gaps.push_back(of_b[i] - static_cast<double>(of_a[i]));
-    loss += of_a[i];
+    if (!std::isfinite(losses_a[i]) || !std::isfinite(losses_b[i])) continue;
+    gaps.push_back(losses_b[i] - static_cast<double>(losses_a[i]));
+    loss += losses_a[i];
   }
   if (gaps.size() < 2) return;
   c.candidates = judging.candidates;
@@ -341,12 +341,12 @@ Verdict verdict_of_interval(double gap, double half_width, double matters) {
   return std::fabs(gap) + half_width < matters ? Verdict::equal : Verdict::unclear;
 }
 
-Conclusion over_seeds(std::span<const Conclusion> of_seeds) {
-  Conclusion c = of_seeds.back();
+Conclusion over_seeds(std::span<const Conclusion> by_seed) {
+  Conclusion c = by_seed.back();
   std::vector<double> gaps;
-  for (const Conclusion& of_seed : of_seeds) {
-    if (is_missing(of_seed.gap)) return of_seed;  // such as a loss that is NaN
-    gaps.push_back(of_seed.gap);
+  for (const Conclusion& conclusion : by_seed) {
+    if (is_missing(conclusion.gap)) return conclusion;  // such as a loss that is NaN
+    gaps.push_back(conclusion.gap);
   }
   c.held_from = c.missing_steps = 0;
   c.may_change = false;
@@ -368,24 +368,24 @@ double seeds_to_settle(const Conclusion& over_seeds, int known) {
   return seeds;
 }
 
-std::string seeds_text(std::span<const Conclusion> of_seeds) {
-  std::string text = fmt::format("{}{}:", kEarlierSeeds, loss_words(of_seeds.front().loss));
-  for (const Conclusion& of_seed : of_seeds) text += fmt::format(" {}", of_seed.gap);
+std::string seeds_text(std::span<const Conclusion> by_seed) {
+  std::string text = fmt::format("{}{}:", kEarlierSeeds, loss_words(by_seed.front().loss));
+  for (const Conclusion& conclusion : by_seed) text += fmt::format(" {}", conclusion.gap);
   return text;
 }
 
 std::vector<Conclusion> recorded_seeds(const History& run) {
-  std::vector<Conclusion> of_seeds;
+  std::vector<Conclusion> by_seed;
   for (const Marker& marker : run.markers()) {
     if (!marker.text.starts_with(kEarlierSeeds)) continue;
     std::string_view gaps = std::string_view(marker.text).substr(std::string_view(kEarlierSeeds).size());
     Conclusion c;
     c.loss = take_until(gaps, ':') == loss_words(Metric::val_loss) ? Metric::val_loss : Metric::ce_loss;
-    of_seeds.clear();
-    for (gaps = trimmed(gaps); !gaps.empty(); of_seeds.push_back(c))
+    by_seed.clear();
+    for (gaps = trimmed(gaps); !gaps.empty(); by_seed.push_back(c))
       if (!read_number(take_until(gaps, ' '), c.gap) || !std::isfinite(c.gap)) return {};
   }
-  return of_seeds;
+  return by_seed;
 }
 
 bool is_before_its_end(const History& run) {
@@ -394,10 +394,10 @@ bool is_before_its_end(const History& run) {
 
 bool on_the_same_texts(const History& a, const History& b) {
   if (run_origin(a.info()) != RunOrigin::checkpoint || run_origin(b.info()) != RunOrigin::checkpoint) return false;
-  LogSettings of_a = a.settings_at_start()->log(), of_b = b.settings_at_start()->log();
+  LogSettings settings_a = a.settings_at_start()->log(), settings_b = b.settings_at_start()->log();
   // score_func describes the model, all other settings describe the texts.
-  for (LogSettings* settings : {&of_a, &of_b}) settings->erase("score_func");
-  return of_a == of_b && a.info().domains == b.info().domains;
+  for (LogSettings* settings : {&settings_a, &settings_b}) settings->erase("score_func");
+  return settings_a == settings_b && a.info().domains == b.info().domains;
 }
 
 PairedTrack paired_track(const HistoryPtr& a, const PairedRun& run, Metric loss) {
@@ -412,9 +412,9 @@ const char* loss_words(Metric loss) {
   return loss == Metric::val_loss ? "validation loss" : "training loss";
 }
 
-Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twins, const Judging& of_all) {
+Conclusion conclude(const PairedTrack& paired, std::span<const PairedTrack> twins, const Judging& shared_judging) {
   const GapTrack& run = paired.track;
-  Judging judging = of_all;
+  Judging judging = shared_judging;
   judging.goes_on |= is_before_its_end(*run.a());
   Conclusion c;
   c.loss = run.metric();

@@ -167,7 +167,7 @@ Conclusion conclude(const HistoryPtr& a, const PairedRun& run, std::span<const P
 
 // The conclusion over comparisons of the same runs with several seeds, two or more: the mean of their gaps, and
 // Student's interval over the seeds.
-Conclusion over_seeds(std::span<const Conclusion> of_seeds);
+Conclusion over_seeds(std::span<const Conclusion> by_seed);
 
 // True if the settings plan more steps than the run has taken: paused, recorded up to here, or in training.
 bool is_before_its_end(const History& run);

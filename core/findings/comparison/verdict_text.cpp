@@ -35,7 +35,7 @@ std::string against_what_matters(const Conclusion& c) {
 }
 
 // Returns "4.2 % of the tokens".
-std::string of_tokens(float share) {
+std::string token_share(float share) {
   return percent(share) + " of the tokens";
 }
 
@@ -50,7 +50,7 @@ std::string drift_text(const Conclusion& c) {
            "as far as this run";
   if (!c.widened) return {};
   return "; the interval allows for the smaller drift of the noise twins: their routing differs from run A's for " +
-         of_tokens(c.drift_of_twins) + ", this run's for " + percent(c.drift);
+         token_share(c.drift_of_twins) + ", this run's for " + percent(c.drift);
 }
 
 std::string candidates_text(const Conclusion& c) {
@@ -60,10 +60,10 @@ std::string candidates_text(const Conclusion& c) {
 
 // Returns "the twins have not drifted apart yet: ...".
 std::string near_text(const Conclusion& c) {
-  const std::string of_run =
+  const std::string run_drift =
       c.replays ? "this run replays run A's routing" : "this run's differs for " + percent(c.drift);
   const std::string reason = "the noise twins have not drifted apart yet: their routing differs from run A's for " +
-                             of_tokens(c.drift_of_twins) + ", " + of_run + ", and an interval needs " +
+                             token_share(c.drift_of_twins) + ", " + run_drift + ", and an interval needs " +
                              percent(kMinDrift) + " for the twins; ";
   const std::string steps = fmt::format("{} more steps", c.missing_steps);
   if (c.missing_steps == 0)
@@ -86,7 +86,7 @@ std::string who_text(const Conclusion& c) {
   return c.name + " against " + c.name_of_a + (c.may_change ? ": so far " : ": ");
 }
 
-std::string of_steps(const Conclusion& c) {
+std::string steps_sentence(const Conclusion& c) {
   const std::string run_name = who_text(c);
   const std::string loss = c.loss == Metric::val_loss ? "validation loss gap " : "loss gap ";
   const std::string gap_alone = loss + signed_gap(c.gap, c.half_width),
@@ -128,7 +128,7 @@ std::string of_steps(const Conclusion& c) {
   return {};
 }
 
-std::string of_texts(const Conclusion& c) {
+std::string texts_sentence(const Conclusion& c) {
   const std::string run_name = who_text(c);
   const std::string batches = fmt::format("{}{} of text", c.common_steps, c.common_steps == 1 ? " batch" : " batches");
   if (c.verdict == Verdict::too_short)
@@ -148,8 +148,8 @@ std::string of_texts(const Conclusion& c) {
 
 std::string verdict_sentence(const Conclusion& c) {
   if (c.name.empty()) return {};
-  if (c.is_on_texts) return of_texts(c);
-  return of_steps(c) + (c.other_text_from < 0 ? "" : "; ") + other_text(c);
+  if (c.is_on_texts) return texts_sentence(c);
+  return steps_sentence(c) + (c.other_text_from < 0 ? "" : "; ") + other_text(c);
 }
 
 }  // namespace moescope

@@ -19,10 +19,10 @@ using namespace explaining;
 
 namespace {
 
-std::string place_text(const Context& at, bool of_expert) {
+std::string place_text(const Context& at, bool has_expert) {
   std::string text;
   if (at.target.layer != kWholeRun) text += fmt::format("layer {}, ", at.target.layer);
-  if (of_expert && at.target.expert >= 0) text += fmt::format("expert {}, ", at.target.expert);
+  if (has_expert && at.target.expert >= 0) text += fmt::format("expert {}, ", at.target.expert);
   return text + "step " + grouped(at.step);
 }
 
@@ -55,11 +55,11 @@ std::int64_t step_of_value(const History& history, Metric metric, int layer, std
   return -1;
 }
 
-void put(Explanation& out, const Context& at, Parts parts, bool of_expert) {
+void put(Explanation& out, const Context& at, Parts parts, bool has_expert) {
   out.value = at.value;
   out.expression = std::move(parts.expression);
   out.note = std::move(parts.note);
-  out.place = place_text(at, of_expert);
+  out.place = place_text(at, has_expert);
 }
 
 void explain_scalar(Explanation& out, Context& at, Metric metric) {
@@ -74,21 +74,21 @@ void explain_scalar(Explanation& out, Context& at, Metric metric) {
 // Explains a figure of the loads of the window together: the load of an expert, or spread or entropy of all loads.
 void explain_window(Explanation& out, Context& at) {
   at.step = at.target.step;
-  const bool is_mean = at.target.layer == kWholeRun, of_expert = at.target.key == "utilisation";
+  const bool is_mean = at.target.layer == kWholeRun, has_expert = at.target.key == "utilisation";
   Parts parts = plain(at, is_mean ? "mean over the MoE layers" : "mean over the steps");
   if (!is_mean && at.target.key == FigureKey(Metric::cv))
     parts = plain(at, "standard deviation of the experts' loads over their mean, 1");
   if (!is_mean && at.target.key == FigureKey(Metric::entropy_norm)) parts = scalar_parts(at, Metric::entropy_norm);
-  put(out, at, parts, of_expert);
+  put(out, at, parts, has_expert);
   const StepRange steps = window_steps(at.history, at.step);
   out.place = (is_mean ? "" : fmt::format("layer {}, ", at.target.layer)) +
-              (of_expert ? fmt::format("expert {}, ", at.target.expert) : "") +
+              (has_expert ? fmt::format("expert {}, ", at.target.expert) : "") +
               steps_in_words(steps.first, steps.last) + " together";
 }
 
 // Returns the figure over the window; a missing value if it is a figure of one step.
 float value_of_window(const History& history, const FigureTarget& target) {
-  if (!target.of_window) return kNoValue;
+  if (!target.uses_window) return kNoValue;
   if (const auto metric = find_scalar(target.key.info().key))
     return window_value(history, *metric, target.layer, target.step);
   if (target.key != "utilisation" || target.expert < 0) return kNoValue;
@@ -152,16 +152,16 @@ Explanation explain_figure(const History& history, const FigureTarget& requested
   Explanation out;
   out.info = &target.key.info();
   out.kind = provenance_in(history.info(), out.info->provenance);
-  const float of_window = value_of_window(history, target);
-  Context at{history, target, 0, nullptr, nullptr, is_missing(of_window) ? 0.0 : of_window};
+  const float over_window = value_of_window(history, target);
+  Context at{history, target, 0, nullptr, nullptr, is_missing(over_window) ? 0.0 : over_window};
   const bool what_if_figure =
       (target.key == "padding_fraction" || target.key == "dropped_fraction" || target.key == "filler_fraction") &&
       std::isfinite(target.parameter) && target.parameter > 0;
-  const bool of_gradient =
+  const bool is_gradient =
       std::ranges::any_of(kGradientFigures, [&](const auto& row) { return target.key == row.card; });
-  if (!is_missing(of_window)) {
+  if (!is_missing(over_window)) {
     explain_window(out, at);
-  } else if (of_gradient && target.other >= 0) {
+  } else if (is_gradient && target.other >= 0) {
     explain_gradient(out, at);
   } else if (what_if_figure) {
     at.frame = history.frame_at(target.step);

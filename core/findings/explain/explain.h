@@ -24,7 +24,7 @@ struct FigureTarget {
   int expert = -1;        // for array figures
   int other = -1;  // second index: domain, second expert, byte, GradientGroup; for an all-to-all 1: de-duplicated
   std::int64_t step = 0;                // the newest value at or before this step is explained
-  bool of_window = false;               // load, spread and entropy of it over the window of router_window.h
+  bool uses_window = false;             // load, spread and entropy of it over the window of router_window.h
   std::int64_t reference = -1;          // step with which routing stability compares; -1: the previous routing
   double parameter = kNoValue;          // what-if capacity factor, alignment of padding, bytes of a token's row
   std::optional<OperandPlace> quant{};  // operand of QuantFrame figures; nullopt: first quantized operand of the layer

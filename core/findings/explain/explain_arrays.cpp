@@ -118,7 +118,7 @@ std::optional<Parts> what_if(Context& at) {
   if (at.target.layer == kWholeRun) {
     std::vector<double> values;
     for (const RouterFrame& router : at.frame->routers)
-      if (const double of_layer = value(router); std::isfinite(of_layer)) values.push_back(of_layer);
+      if (const double layer_value = value(router); std::isfinite(layer_value)) values.push_back(layer_value);
     return mean_of_layers(at, values,
                           listed(at.info().moe_layers) +
                               (padding ? ", padded to a multiple of " : ", at capacity factor ") + num(parameter));
@@ -143,10 +143,10 @@ std::optional<Parts> lift(Context& at, const std::vector<std::uint32_t>& table, 
                           std::size_t column, const std::string& note) {
   const Margins sums(table, columns);
   const double cell_value = table[row * columns + column];
-  const double of_row = sums.rows[row], of_column = sums.columns[column], all = sums.total;
-  if (of_row <= 0 || of_column <= 0) return std::nullopt;
-  at.value = cell_value / of_row / (of_column / all);
-  return Parts{"(" + num(cell_value) + " / " + num(of_row) + ") / (" + num(of_column) + " / " + num(all) + ")", note};
+  const double row_sum = sums.rows[row], column_sum = sums.columns[column], all = sums.total;
+  if (row_sum <= 0 || column_sum <= 0) return std::nullopt;
+  at.value = cell_value / row_sum / (column_sum / all);
+  return Parts{"(" + num(cell_value) + " / " + num(row_sum) + ") / (" + num(column_sum) + " / " + num(all) + ")", note};
 }
 
 std::optional<Parts> specialisation(Context& at) {
@@ -234,7 +234,7 @@ std::optional<Parts> stability(Context& at) {
   if (at.target.layer == kWholeRun) {
     std::vector<double> values;
     for (const TokenLayer& layer : newer->layers)
-      if (const double of_layer = value(layer.layer); std::isfinite(of_layer)) values.push_back(of_layer);
+      if (const double layer_value = value(layer.layer); std::isfinite(layer_value)) values.push_back(layer_value);
     return mean_of_layers(at, values, "against step " + grouped(reference));
   }
   at.value = value(at.target.layer);

@@ -30,7 +30,7 @@ bool has_load(const Context& at) {
 }
 
 // Returns the figure `metric` of every MoE layer at the step.
-std::vector<double> of_layers(const Context& at, Metric metric) {
+std::vector<double> values_by_layer(const Context& at, Metric metric) {
   std::vector<double> values;
   for (const int layer : at.info().moe_layers) {
     const float value = at.history.values(metric, layer, {at.step, at.step}).front();
@@ -60,7 +60,7 @@ Parts own_parts<Metric::ce_loss>(const Context& at) {
 }
 
 Parts sum_of_layers(const Context& at, Metric metric, const std::string& text) {
-  const std::vector<double> values = of_layers(at, metric);
+  const std::vector<double> values = values_by_layer(at, metric);
   const double sum = std::accumulate(values.begin(), values.end(), 0.0);
   if (values.empty() || std::fabs(sum - at.value) > 1e-3 * std::fabs(at.value) + 1e-12) return plain(at, text);
   return {sum_text(values), text + " of the MoE layers, " + listed(at.info().moe_layers)};
@@ -123,7 +123,7 @@ Parts own_parts<Metric::step_ms>(const Context& at) {
 }
 
 Parts median_layer(const Context& at, Metric metric) {
-  std::vector<double> values = of_layers(at, metric);
+  std::vector<double> values = values_by_layer(at, metric);
   if (values.empty()) return plain(at);
   std::ranges::sort(values);
   if (values.size() <= kMaxTerms) return {function_of_values("median", values), "the layers' values in order"};
@@ -134,7 +134,7 @@ Parts median_layer(const Context& at, Metric metric) {
 }
 
 Parts upper_layers(const Context& at, Metric metric) {
-  std::vector<double> values = of_layers(at, metric);
+  std::vector<double> values = values_by_layer(at, metric);
   if (values.empty()) return plain(at);
   std::ranges::sort(values);
   const double place = 0.9 * (values.size() - 1);
@@ -147,7 +147,7 @@ Parts upper_layers(const Context& at, Metric metric) {
 }
 
 Parts worst_layer(const Context& at, Metric metric) {
-  std::vector<double> values = of_layers(at, metric);
+  std::vector<double> values = values_by_layer(at, metric);
   if (values.empty()) return plain(at);
   std::ranges::sort(values, std::greater{});
   if (values.size() > kMaxTerms) values.resize(kMaxTerms);
@@ -330,7 +330,7 @@ bool is_mean_of_layers(Metric metric, CardParts parts) {
 Parts scalar_parts(const Context& at, Metric metric) {
   const CardParts parts = metric_info(metric).parts;
   if (at.target.layer == kWholeRun && is_mean_of_layers(metric, parts)) {
-    const std::vector<double> values = of_layers(at, metric);
+    const std::vector<double> values = values_by_layer(at, metric);
     if (values.empty()) return plain(at);
     return {mean_text(values), "mean over the MoE layers, " + listed(at.info().moe_layers)};
   }

@@ -58,14 +58,14 @@ class HealthText {
     const Finding& lead = *facts_.finding;
     const std::string begin_text = since_text(lead.steps.first);
     const FindingKindInfo& fault = finding_kind_info(lead.kind);
-    if (!fault.of_one || !*fault.of_one || lead.layers.empty())
+    if (!fault.layer_phrase || !*fault.layer_phrase || lead.layers.empty())
       return {lead.title + "," + begin_text + "." + limits(), lead.title + "."};
     const std::string worst = fmt::format("ayer {}", facts_.layer);
     std::string detail = facts_.fullest_share > 0 ? fullest() + in_window() : lead.brief;
     if (!detail.empty()) detail = ": " + detail + starved_experts_text();
     const std::string experts = facts_.fullest_share > 0 ? fullest_experts() : lead.brief;
     if (facts_.layers.size() == 1) {
-      const std::string head = "L" + worst + " " + fault.of_one;
+      const std::string head = "L" + worst + " " + fault.layer_phrase;
       std::vector<std::string> forms = {head + begin_text + detail + "." + limits()};
       if (!experts.empty()) forms.push_back(head + begin_text + ": " + experts + starved_experts_text() + ".");
       forms.insert(forms.end(), {head + begin_text + ".", head + "."});
@@ -73,7 +73,7 @@ class HealthText {
       return forms;
     }
     const std::string head = fmt::format("{} of {} MoE layers {}", facts_.layers.size(),
-                                         history_.info().moe_layers.size(), fault.of_many),
+                                         history_.info().moe_layers.size(), fault.layers_phrase),
                       which = ". Worst: l" + worst;
     const std::int64_t first_step = first_step_of(lead.kind, routers_.findings);
     const std::string first = first_step < lead.steps.first ? ", the first" + since_text(first_step) : "";
@@ -207,7 +207,7 @@ class HealthText {
   std::string elsewhere() const {
     for (const Finding& finding : routers_.findings) {
       const FindingKindInfo& kind = finding_kind_info(finding.kind);
-      if (finding.ongoing && finding.severity != Severity::note && !kind.of_one &&
+      if (finding.ongoing && finding.severity != Severity::note && !kind.layer_phrase &&
           kind.subject != FindingSubject::training)
         return " Other finding: " + finding.title + ".";
     }
@@ -278,11 +278,11 @@ std::string first_to_mend(const ScannedRouters& routers) {
 
 std::string help_with(const Finding& lead, const ScannedRouters& routers, const Interventions& settings) {
   const std::string moves = joined(lead.settings, ", ");
-  const bool of_bias = std::ranges::find(lead.knobs, Setting(&RouterConfig::bias_update_rate)) != lead.knobs.end() ||
-                       std::ranges::find(lead.knobs, Setting(&RouterConfig::balance_rule)) != lead.knobs.end();
-  if (of_bias || finding_kind_info(lead.kind).subject == FindingSubject::load)
+  const bool moves_bias = std::ranges::find(lead.knobs, Setting(&RouterConfig::bias_update_rate)) != lead.knobs.end() ||
+                          std::ranges::find(lead.knobs, Setting(&RouterConfig::balance_rule)) != lead.knobs.end();
+  if (moves_bias || finding_kind_info(lead.kind).subject == FindingSubject::load)
     if (const std::string first = first_to_mend(routers); !first.empty()) return first;
-  if (!of_bias) return moves.empty() ? std::string() : "Settings that affect it: " + moves + ".";
+  if (!moves_bias) return moves.empty() ? std::string() : "Settings that affect it: " + moves + ".";
   const RouterBalance balance = settings.balance(routers.history.steps().last);
   const std::string rate = settings.name_of(&RouterConfig::bias_update_rate);
   const std::string coefficient = settings.name_of(&RouterConfig::aux_coeff);

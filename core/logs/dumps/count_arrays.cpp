@@ -165,8 +165,8 @@ void CountAxes::add(const NamedCounts& counts, ExpertCounts& to,
                     const std::vector<std::vector<int>>& experts_of_copies) const {
   const CountName& name = counts.name;
   const std::vector<std::size_t>& shape = counts.array->shape;
-  Place of_name{std::max<std::int64_t>(0, name.step), std::max(0, name.layer)};
-  for (std::size_t i = 0; i < numbers_; ++i) put(axes_[i], name.unnamed_numbers[i], of_name);
+  Place name_place{std::max<std::int64_t>(0, name.step), std::max(0, name.layer)};
+  for (std::size_t i = 0; i < numbers_; ++i) put(axes_[i], name.unnamed_numbers[i], name_place);
   const bool has_expert_axis = !shape.empty() && name.expert < 0;
   const std::size_t experts = has_expert_axis ? shape.back() : 1;
   const std::vector<double> values = counts.array->values();
@@ -174,7 +174,7 @@ void CountAxes::add(const NamedCounts& counts, ExpertCounts& to,
   for (std::size_t first = 0; experts > 0 && first < values.size(); first += experts) {
     std::size_t remaining = first / experts;
     for (std::size_t d = place.size(); d-- > 0; remaining /= shape[d]) place[d] = remaining % shape[d];
-    Place at = of_name;
+    Place at = name_place;
     for (std::size_t d = 0; d < place.size(); ++d) put(axes_[numbers_ + d], place[d], at);
     const std::string place_name = place_text(counts.array->name, place);
     const std::span<const double> row(values.data() + first, experts);
@@ -227,13 +227,13 @@ bool has_word(const CountGroup& group, const char* word) {
 
 // Adds the arrays of one name. Files of several ranks with equal counts are copies. Returns false if cancelled.
 bool add_run(const std::vector<CountArray>& arrays, const CountGroup& group, const CountAxes& axes,
-             const RoutedShape& of_file, const ImportOptions& options, RunBuilder& run,
+             const RoutedShape& file_shape, const ImportOptions& options, RunBuilder& run,
              std::vector<std::string>& remarks) {
   const std::string& path = run.stated.info.source;
   const std::vector<std::vector<int>> experts = experts_of_copies(path, arrays, group);
   ExpertCounts counts(path, options);
-  counts.expect_experts(of_file.experts);
-  counts.set_top_k(of_file.top_k);
+  counts.expect_experts(file_shape.experts);
+  counts.set_top_k(file_shape.top_k);
   for (const NamedCounts& array : group) axes.add(array, counts, experts);
   const CountArray& first = *group.front().array;
   const std::string name = group.size() > 1 ? name_pattern(first.name) : first.name;
@@ -253,7 +253,7 @@ bool is_count_array(const CountArray& array, const std::string& path) {
   return name_of(array, path).counts;
 }
 
-Imported runs_of_counts(const std::string& path, const std::vector<CountArray>& arrays, const RoutedShape& of_file,
+Imported runs_of_counts(const std::string& path, const std::vector<CountArray>& arrays, const RoutedShape& file_shape,
                         const ImportOptions& options) {
   std::map<std::string, CountGroup> groups;
   std::set<std::string_view> read;  // names
@@ -278,7 +278,7 @@ Imported runs_of_counts(const std::string& path, const std::vector<CountArray>& 
     run.stated.info = info_of_run(path, options);
     if (groups.size() > 1) run.stated.info.name = stem;
     const CountAxes axes(path, group, options.routed, steps ? steps->values() : std::vector<double>());
-    if (!add_run(arrays, group, axes, of_file, options, run, remarks)) return {};
+    if (!add_run(arrays, group, axes, file_shape, options, run, remarks)) return {};
     if (!axes.has_listed_steps()) continue;
     remarks.push_back("the steps are those of '" + printable(steps->name) + "'");
     read.insert(steps->name);

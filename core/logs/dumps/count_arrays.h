@@ -22,9 +22,9 @@ struct CountArray {
 // True if an array counts tokens by expert, judged by its name.
 bool is_count_array(const CountArray& array, const std::string& path);
 
-// Builds a run of every name of counts. `of_file`: numbers that the file states beside its arrays. Throws
+// Builds a run of every name of counts. `file_shape`: numbers that the file states beside its arrays. Throws
 // std::runtime_error if an array cannot be read, AmbiguousRouting if its axes may be layers as well as steps.
-Imported runs_of_counts(const std::string& path, const std::vector<CountArray>& arrays, const RoutedShape& of_file,
+Imported runs_of_counts(const std::string& path, const std::vector<CountArray>& arrays, const RoutedShape& file_shape,
                         const ImportOptions& options);
 
 }  // namespace moescope

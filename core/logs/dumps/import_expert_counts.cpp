@@ -146,8 +146,8 @@ void collect_json(const nlohmann::json& value, const std::string& name, CountJso
   if (value.is_array()) {
     for (std::size_t i = 0; i < value.size(); ++i) {
       const std::string place = named_place(value[i]);
-      const std::string of_list = place.empty() ? name : std::string();  // "layers" of "layers.0" names no layer then
-      collect_json(value[i], (of_list.empty() ? "" : of_list + '.') + (place.empty() ? std::to_string(i) : place),
+      const std::string list_name = place.empty() ? name : std::string();  // "layers" of "layers.0" names no layer then
+      collect_json(value[i], (list_name.empty() ? "" : list_name + '.') + (place.empty() ? std::to_string(i) : place),
                    found);
     }
     return;
@@ -226,13 +226,13 @@ std::vector<CountArray> counts_of_table(const std::string& path, std::string_vie
     return by_column.empty() ? std::vector<CountArray>() : counts_of_table(path, by_column, by_column);
   }
   std::size_t layer_column = first.size();
-  std::map<std::size_t, std::vector<double>> of_rows;  // columns of what the counts of a row give
+  std::map<std::size_t, std::vector<double>> row_values;  // columns of what the counts of a row give
   for (std::size_t column = 0; column < first.size(); ++column) {
     if (column >= experts.begin && column < experts.end) continue;
     if (layer_column == first.size() && place_named(first[column]) == "layer")
       layer_column = column;
     else if (is_of_row(first[column]))
-      of_rows[column];
+      row_values[column];
     else
       return {};
   }
@@ -251,7 +251,7 @@ std::vector<CountArray> counts_of_table(const std::string& path, std::string_vie
       if (const auto number = printed_number(cell)) row.push_back(*number);
     if (row.size() != sums.size()) return {};
     if (has_layers && is_of_row(cells[layer_column]) && row == sums) continue;
-    for (auto& [column, values] : of_rows) values.push_back(printed_number(cells[column]).value_or(std::nan("")));
+    for (auto& [column, values] : row_values) values.push_back(printed_number(cells[column]).value_or(std::nan("")));
     std::ranges::transform(row, sums, sums.begin(), std::plus());
     all.insert(all.end(), row.begin(), row.end());
     const std::int64_t layer = has_layers ? number_in_name(cells[layer_column], kLastImportedLayer, "layer") : 0;
@@ -259,7 +259,7 @@ std::vector<CountArray> counts_of_table(const std::string& path, std::string_vie
   }
   if (!has_layers)
     rows = {{has_header ? "expert_counts" : unnamed.name, {rows.size(), sums.size()}, [all] { return all; }}};
-  for (const auto& [column, values] : of_rows)
+  for (const auto& [column, values] : row_values)
     rows.push_back({std::string(first[column]), {}, [values] { return values; }});
   return rows;
 }

@@ -149,12 +149,12 @@ void RankCounts::drop_unfinished(std::vector<std::string>& remarks) {
 // True if each `group` of these ranks has the same number of counts in all microbatches: its tokens x top_k.
 bool RankCounts::have_equal_sums(std::size_t ranks, std::size_t group) const {
   std::set<std::int64_t> sums;
-  for (const auto& [place, of_ranks] : counts_) {
-    if (of_ranks.size() != ranks) continue;
-    for (std::size_t m = 0; m < of_ranks.begin()->second.size(); ++m) {
+  for (const auto& [place, by_rank] : counts_) {
+    if (by_rank.size() != ranks) continue;
+    for (std::size_t m = 0; m < by_rank.begin()->second.size(); ++m) {
       std::size_t in_group = 0;
       std::int64_t sum = 0;
-      for (const auto& [rank, microbatches] : of_ranks) {
+      for (const auto& [rank, microbatches] : by_rank) {
         if (m >= microbatches.size()) fail(fmt::format("rank {} has fewer microbatches than others", rank));
         sum += sum_of(microbatches[m]);
         if (++in_group % group == 0) sums.insert(std::exchange(sum, 0));

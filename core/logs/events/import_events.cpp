@@ -215,7 +215,7 @@ std::map<fs::path, std::vector<fs::path>> event_files(const fs::path& path) {
     found[path.parent_path()] = {path};
     return found;
   }
-  each_file_below(path, kDeepestFolder, [&](const fs::path& file) {
+  visit_files_below(path, kDeepestFolder, [&](const fs::path& file) {
     if (is_event_file(file)) found[file.parent_path()].push_back(file);
     return true;
   });
@@ -262,7 +262,7 @@ Imported import_events(const std::string& path, const ImportOptions& options) {
   for (const auto& [folder, files] : by_folder) {
     const std::string name = name_of(folder);
     if (!is_wanted(options, name)) continue;
-    RunBuilder& run = runs.run(name, &maps.emplace_back(TagMap::of_log(options, folder.string())));
+    RunBuilder& run = runs.run(name, &maps.emplace_back(TagMap::for_log(options, folder.string())));
     EventReader reader(run);
     for (const fs::path& file : files) {
       BadLines& bad = runs.context().bad;

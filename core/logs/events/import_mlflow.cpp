@@ -65,7 +65,7 @@ std::vector<std::pair<std::string, fs::path>> keys_in(const fs::path& run, const
   std::vector<std::pair<std::string, fs::path>> keys;
   const fs::path folder = run / part;
   if (leads_out_of(run, folder)) return keys;
-  each_file_below(folder, kDeepestMlflowKey, [&](const fs::path& file) {
+  visit_files_below(folder, kDeepestMlflowKey, [&](const fs::path& file) {
     keys.emplace_back(file.lexically_relative(folder).string(), file);
     return true;
   });

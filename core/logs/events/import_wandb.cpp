@@ -282,8 +282,8 @@ void WandbRows::begin_part(const wandb::Run& run) {
 
 std::optional<std::int64_t> WandbRows::step_of(const wandb::History& history, const LogRecord& record) {
   std::optional<std::int64_t> row = last_row_ + 1;
-  if (const NamedValue* of_row = find_value(record, "_step"))
-    row = step_number(*of_row);
+  if (const NamedValue* stated_row = find_value(record, "_step"))
+    row = step_number(*stated_row);
   else if (history.has_step())
     row = history.step().num();
   if (!row || *row < 0 || *row > kLastStep) throw Unreadable("_step: not a whole number from 0 on");
@@ -357,7 +357,7 @@ bool is_wandb_file(const fs::path& file) {
 std::vector<std::vector<std::string>> runs_at(const std::string& path) {
   if (!fs::is_directory(path)) return {wandb_files(path)};
   std::map<std::string, std::vector<std::string>> by_name;
-  each_file_below(path, kDeepestRun, [&](const fs::path& file) {
+  visit_files_below(path, kDeepestRun, [&](const fs::path& file) {
     if (is_wandb_file(file)) by_name[file.filename().string()].push_back(file.string());
     return true;
   });
@@ -413,8 +413,8 @@ class WandbRun {
       records_ += read_wandb(bytes, bad, [&](const wandb::Record& record, std::size_t size, std::size_t unread) {
         take(record, size);
         if (++record_count % kRecordsBetweenProgress != 0) return true;
-        const double of_file = 1 - static_cast<double>(unread) / bytes.size();
-        stopped = progress && !progress(from + (i + of_file) / (2 * std::ssize(files_)));
+        const double file_share = 1 - static_cast<double>(unread) / bytes.size();
+        stopped = progress && !progress(from + (i + file_share) / (2 * std::ssize(files_)));
         return !stopped;
       });
     }
@@ -427,7 +427,7 @@ class WandbRun {
 };
 
 bool holds_wandb_files(const std::string& folder, int deepest) {
-  return !each_file_below(folder, deepest, [](const fs::path& file) { return !is_wandb_file(file); });
+  return !visit_files_below(folder, deepest, [](const fs::path& file) { return !is_wandb_file(file); });
 }
 
 }  // namespace
@@ -466,12 +466,12 @@ Imported import_wandb(const std::string& path, const ImportOptions& options) {
   LogRuns log(path, options, true, "record");
   std::vector<WandbRun> runs;
   for (auto& files : runs_at(path)) runs.emplace_back(std::move(files), log);
-  const auto share = [&](double of_run, std::size_t i) {
-    return !options.progress || options.progress((i + of_run) / runs.size());
+  const auto share = [&](double run_share, std::size_t i) {
+    return !options.progress || options.progress((i + run_share) / runs.size());
   };
   std::vector<std::string> names;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (!runs[i].read_head([&](double of_run) { return share(of_run, i); })) return {};
+    if (!runs[i].read_head([&](double run_share) { return share(run_share, i); })) return {};
     const bool twice = std::ranges::find(names, runs[i].name()) != names.end();
     names.push_back(twice ? runs[i].name() + " (" + runs[i].run_id() + ")" : runs[i].name());
   }
@@ -479,7 +479,7 @@ Imported import_wandb(const std::string& path, const ImportOptions& options) {
   std::int64_t records = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (!is_wanted(options, names[i])) continue;
-    if (!runs[i].read_rows(names[i], [&](double of_run) { return share(of_run, i); })) return {};
+    if (!runs[i].read_rows(names[i], [&](double run_share) { return share(run_share, i); })) return {};
     records += runs[i].records();
   }
   return log.finish(records);

@@ -195,10 +195,10 @@ class RowFromJson {
     if (sizes_[Size::experts] == 0 && extent.rows == Size::experts)
       throw Unreadable(std::string(key) + ": the number of experts is not known");
     const std::size_t size = sizes_[extent.rows] * sizes_[extent.columns];
-    const char* const of_what = size_name(extent.columns == Size::one ? extent.rows : Size::one);
-    values = to_floats(list, key, size, of_what);
+    const char* const unit = size_name(extent.columns == Size::one ? extent.rows : Size::one);
+    values = to_floats(list, key, size, unit);
     if (values.size() != size)  // to_floats() takes a list of any size for size 0
-      throw Unreadable(fmt::format("{}: {} {}, not 0", key, values.size(), of_what));
+      throw Unreadable(fmt::format("{}: {} {}, not 0", key, values.size(), unit));
   }
   void read(JsonValue list, std::vector<std::uint32_t>& counts, const char* key, Extent extent) {
     if (extent.rows == Size::byte_values)

@@ -167,11 +167,11 @@ Imported LogReader::finish() {
 ImportAccount LogReader::account() const {
   ImportAccount account = runs_.account();
   if (account.program.empty() && text_.is_of_trainer()) account.program = "Hugging Face Trainer";
-  if (text_.of_other_ranks() > 0)
+  if (text_.other_rank_lines() > 0)
     account.left_out.push_back(
-        {counted(text_.of_other_ranks(), "line", "lines"), "of other ranks than the one whose values are read"});
-  if (text_.of_rounded_steps() > 0)
-    account.left_out.push_back({counted(text_.of_rounded_steps(), "line", "lines"),
+        {counted(text_.other_rank_lines(), "line", "lines"), "of other ranks than the one whose values are read"});
+  if (text_.rounded_step_lines() > 0)
+    account.left_out.push_back({counted(text_.rounded_step_lines(), "line", "lines"),
                                 "replaced by the next, whose step is the same, as steps such as 1.2k are rounded"});
   if (unread_loads_ > 0)
     account.left_out.push_back({counted(unread_loads_, "line", "lines"),
@@ -205,16 +205,17 @@ bool LogReader::goes_on_from(const LogReader& earlier) const {
 }
 
 std::vector<std::string> LogReader::remarks() const {
-  std::vector<std::string> of_text;
+  std::vector<std::string> text_remarks;
   if (form_ == Form::text) {
-    of_text.push_back(fmt::format("read as printed lines: {} of {} have figures of a step", lines_of_text_, lines_));
-    if (text_.of_other_ranks() > 0)
-      of_text.push_back("left out: " + counted(text_.of_other_ranks(), "line", "lines") + " of other ranks");
+    text_remarks.push_back(
+        fmt::format("read as printed lines: {} of {} have figures of a step", lines_of_text_, lines_));
+    if (text_.other_rank_lines() > 0)
+      text_remarks.push_back("left out: " + counted(text_.other_rank_lines(), "line", "lines") + " of other ranks");
     if (text_.is_numbered())
-      of_text.push_back("its lines have no step: they are numbered 1, 2, ... in their order" +
-                        std::string(text_.is_of_trainer() ? " (trainer_state.json has the steps)" : ""));
+      text_remarks.push_back("its lines have no step: they are numbered 1, 2, ... in their order" +
+                             std::string(text_.is_of_trainer() ? " (trainer_state.json has the steps)" : ""));
   }
-  return runs_.remarks(of_text);
+  return runs_.remarks(text_remarks);
 }
 
 void LineSplitter::add(std::string_view chunk, LogReader& reader) {
@@ -266,7 +267,7 @@ struct LineOfStep {
 // that the lines of a step follow each other; else none.
 std::vector<LineOfStep> lines_of_ranks(std::string_view text, const std::string& path, const ImportOptions& options) {
   if (text.empty()) return {};
-  const TagMap tags = TagMap::of_log(options, path);
+  const TagMap tags = TagMap::for_log(options, path);
   std::vector<LineOfStep> lines;
   JsonLines parser;
   std::string rank_before;

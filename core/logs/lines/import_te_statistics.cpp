@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLongestStatistic = 65536;
 constexpr const char* kStatisticsFolder = "nvdlfw_inspect_statistics_logs";
-constexpr std::string_view kOfAnyFormat = "";  // statistics of the tensor before quantization
+constexpr std::string_view kAnyFormat = "";  // statistics of the tensor before quantization
 
 // cur_amax, min and max are all read as amax, which is the largest magnitude among them.
 enum class Statistic { amax, mean, deviation, underflow, overflow, squared_error };
@@ -76,7 +76,7 @@ struct Reading {
   std::int64_t iteration = 0;
   OperandPlace place;
   Statistic statistic = Statistic::amax;
-  std::string_view recipe = kOfAnyFormat;  // FormatName::prefix
+  std::string_view recipe = kAnyFormat;  // FormatName::prefix
   double value = 0;
 };
 
@@ -101,16 +101,16 @@ std::optional<OperandPlace> operand_place(std::string_view layer) {
   }
   const auto has = [&](std::string_view word) { return layer.find(word) != std::string_view::npos; };
   const bool shared = has("shared_expert"), routed = has("experts") && !shared;
-  const auto of_block = [&](Gemm shared_gemm, Gemm expert_gemm, Gemm dense_gemm) {
+  const auto block_gemm = [&](Gemm shared_gemm, Gemm expert_gemm, Gemm dense_gemm) {
     if (shared) return shared_gemm;
     return routed ? expert_gemm : dense_gemm;
   };
   if (has("fc1") || has("gate_up_proj") || has("gate_proj"))
-    place.gemm = of_block(Gemm::shared_w1, Gemm::expert_w1, Gemm::dense_w1);
+    place.gemm = block_gemm(Gemm::shared_w1, Gemm::expert_w1, Gemm::dense_w1);
   else if (has("fc2") || has("down_proj"))
-    place.gemm = of_block(Gemm::shared_w2, Gemm::expert_w2, Gemm::dense_w2);
+    place.gemm = block_gemm(Gemm::shared_w2, Gemm::expert_w2, Gemm::dense_w2);
   else if (has("up_proj"))
-    place.gemm = of_block(Gemm::shared_w3, Gemm::expert_w3, Gemm::dense_w3);
+    place.gemm = block_gemm(Gemm::shared_w3, Gemm::expert_w3, Gemm::dense_w3);
   else if (has("qkv") || has("q_proj"))
     place.gemm = Gemm::wq;
   else if (has("proj"))
@@ -136,12 +136,12 @@ std::optional<Reading> reading_of(std::string_view name) {
     const std::string_view recipe = name.substr(at + tensor.name.size() + 2);
     const auto format = std::ranges::find(kFormats, recipe, &FormatName::prefix);
     const auto place = operand_place(name.substr(0, at));
-    const bool of_format = is_of_quantization(reading.statistic);
-    if (format == kFormats.end() || !place || (!of_format && !recipe.empty())) return std::nullopt;
+    const bool has_format = is_of_quantization(reading.statistic);
+    if (format == kFormats.end() || !place || (!has_format && !recipe.empty())) return std::nullopt;
     reading.place = *place;
     reading.place.operand = tensor.operand;
     reading.place.direction = columnwise ? tensor.columnwise : tensor.direction;
-    reading.recipe = of_format ? format->prefix : kOfAnyFormat;
+    reading.recipe = has_format ? format->prefix : kAnyFormat;
     return reading;
   }
   return std::nullopt;
@@ -180,8 +180,8 @@ class Statistics {
 
   using Steps = std::map<std::int64_t, std::map<OperandPlace, Values, PlaceOrder>>;
 
-  Steps steps_, of_rank_;  // `of_rank_`: steps of the rank that is being read
-  RestartRule rule_;       // restarts of this rank
+  Steps steps_, rank_steps_;  // `rank_steps_`: steps of the rank that is being read
+  RestartRule rule_;          // restarts of this rank
   std::map<std::int64_t, std::string> restarts_;
   std::map<std::string, std::optional<Reading>> names_;
   std::set<std::string_view> recipes_;
@@ -207,15 +207,15 @@ void Statistics::read_line(std::string_view line) {
   reading.value = number_in(line, "value=");
   if (is_of_quantization(reading.statistic)) recipes_.insert(reading.recipe);
   if (const auto restart = rule_.take(name, reading.iteration)) {
-    of_rank_.erase(of_rank_.lower_bound(restart->step), of_rank_.end());
+    rank_steps_.erase(rank_steps_.lower_bound(restart->step), rank_steps_.end());
     restarts_.emplace(restart->step, restart_text(*restart));
   }
-  Mean& mean = of_rank_[reading.iteration][reading.place][{reading.statistic, reading.recipe}];
+  Mean& mean = rank_steps_[reading.iteration][reading.place][{reading.statistic, reading.recipe}];
   mean = {reading.value, std::max(mean.largest, std::abs(reading.value)), 1};  // min and max are one statistic
 }
 
 void Statistics::end_rank() {
-  for (const auto& [step, places] : of_rank_)
+  for (const auto& [step, places] : rank_steps_)
     for (const auto& [place, values] : places)
       for (const auto& [key, value] : values) {
         Mean& mean = steps_[step][place][key];
@@ -223,7 +223,7 @@ void Statistics::end_rank() {
         mean.largest = std::max(mean.largest, value.largest);
         ++mean.ranks;
       }
-  of_rank_.clear();
+  rank_steps_.clear();
   rule_ = {};
 }
 
@@ -237,7 +237,7 @@ std::optional<double> Statistics::value_of(const Values& values, Statistic stati
 // `tensor_values`: statistics of the tensor before quantization, from any GEMM.
 QuantFrame Statistics::quant_of(const OperandPlace& place, const Values& values, const Values& tensor_values,
                                 const FormatName& format) {
-  const auto tensor = [&](Statistic statistic) { return value_of(tensor_values, statistic, kOfAnyFormat); };
+  const auto tensor = [&](Statistic statistic) { return value_of(tensor_values, statistic, kAnyFormat); };
   const auto quant = [&](Statistic statistic) { return value_of(values, statistic, format.prefix); };
   QuantFrame frame;
   static_cast<OperandPlace&>(frame) = place;
@@ -309,10 +309,10 @@ Imported import_te_statistics(const std::string& path, const ImportOptions& opti
   const auto read_line = [&](std::string_view line) { statistics.read_line(line); };
   const std::vector<fs::path> ranks = statistics_files(path);
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    ImportOptions of_rank = options;
+    ImportOptions rank_options = options;
     if (options.progress)
-      of_rank.progress = [&](double share) { return options.progress((rank + share) / ranks.size()); };
-    if (!take_lines({ranks[rank]}, kLongestStatistic, read_line, of_rank, imported)) return {};
+      rank_options.progress = [&](double share) { return options.progress((rank + share) / ranks.size()); };
+    if (!take_lines({ranks[rank]}, kLongestStatistic, read_line, rank_options, imported)) return {};
     statistics.end_rank();
   }
   for (const auto& [step, text] : statistics.restarts()) imported.remarks.push_back(text);

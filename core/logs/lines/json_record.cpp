@@ -283,14 +283,14 @@ bool JsonRecords::add_by_expert(std::string_view name, simdjson::dom::object obj
       return false;
     }
     std::size_t index = 0;
-    int of_layer = -1;
+    int layer_index = -1;
     std::from_chars(expert.data(), expert.data() + expert.size(), index);
-    std::from_chars(layer.data(), layer.data() + layer.size(), of_layer);
-    const auto [place, is_new] = place_of_layer.try_emplace(of_layer, record.values.size());
+    std::from_chars(layer.data(), layer.data() + layer.size(), layer_index);
+    const auto [place, is_new] = place_of_layer.try_emplace(layer_index, record.values.size());
     if (is_new) {
       NamedValue& added = record.add(name);
       added.is_list = added.leaves_out_zeros = true;
-      added.layer = of_layer;
+      added.layer = layer_index;
     }
     std::vector<double>& loads = record.values[place->second].numbers;
     if (index >= loads.size()) {
@@ -400,10 +400,10 @@ LogRecord JsonRecords::record_of(const JsonFields& json, std::int64_t place, std
   if (const JsonValue* layer = member(json, {"layer"}); layer && label.layer < 0 && !json.find("routers"))
     record.layer = to_index(*layer, "layer", 0, kLastImportedLayer);  // refuses it
   // Values of one expert have the same names as in a list of objects by expert.
-  const std::string of_expert = label.expert < 0 ? std::string() : fmt::format("expert{}.", label.expert);
-  std::string tag = of_expert.empty() ? tag_of(json, json) : std::string();
+  const std::string expert_prefix = label.expert < 0 ? std::string() : fmt::format("expert{}.", label.expert);
+  std::string tag = expert_prefix.empty() ? tag_of(json, json) : std::string();
   const JsonValue* const data = member(json, {"data"});  // {"name": "loss", "data": {"step": 1, "value": 2.5}}
-  const bool is_in_data = tag.empty() && of_expert.empty() && data && data->is_object();
+  const bool is_in_data = tag.empty() && expert_prefix.empty() && data && data->is_object();
   if (is_in_data) tag = tag_of(json, fields_of(*data, "data"));
   std::vector<JsonFields::Field> own_fields;
   bool has_own = false;
@@ -414,14 +414,14 @@ LogRecord JsonRecords::record_of(const JsonFields& json, std::int64_t place, std
       continue;
     }
     const bool is_row = is_row_of_step(field.key);
-    const TagMatch* const match = of_expert.empty() || !field.value.is_number() ? nullptr : runs_->find(field.key);
+    const TagMatch* const match = expert_prefix.empty() || !field.value.is_number() ? nullptr : runs_->find(field.key);
     const bool is_load = match ? match->rule->means <= TagMeaning::expert_bias
-                               : !of_expert.empty() && field.value.is_number() && !is_part_of_step(field.key);
+                               : !expert_prefix.empty() && field.value.is_number() && !is_part_of_step(field.key);
     const bool is_own_value = is_one_of(field.key, {"run", "wall_s", "tokens", "phase_ms", "markers", "layer", "config",
                                                     "router_roundings", "domain_expert_layer"}) &&
                               !(field.key == "config" && field.value.is_object());
     if (is_load || (!is_row && !is_own_value)) {
-      add(is_load ? record.keep(of_expert + std::string(field.key)) : field.key, field.value, 0, record);
+      add(is_load ? record.keep(expert_prefix + std::string(field.key)) : field.key, field.value, 0, record);
       continue;
     }
     if (field.key == "run")

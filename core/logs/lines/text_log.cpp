@@ -266,18 +266,18 @@ bool TextLogReader::is_wanted_rank(std::string_view rank, bool has_loss) {
     filter.has_loss = filter.has_loss || has_loss;
     return true;
   }
-  ++of_other_ranks_;
+  ++other_rank_lines_;
   return false;
 }
 
 // Adds a value of the record. Returns the rule of its name; nullptr if it is not known. Behind "layer=3 expert=7", the
 // name of "tokens=40" begins with that of the expert.
-const TagRule* TextLogReader::add_pair(PrintedPair& pair, LogRecord& record, std::string& of_expert) {
-  if (!of_expert.empty() && !runs_->find(pair.name) && runs_->find(of_expert + pair.name))
-    pair.name.insert(0, of_expert);
+const TagRule* TextLogReader::add_pair(PrintedPair& pair, LogRecord& record, std::string& expert_prefix) {
+  if (!expert_prefix.empty() && !runs_->find(pair.name) && runs_->find(expert_prefix + pair.name))
+    pair.name.insert(0, expert_prefix);
   const TagMatch* const found = runs_->find(pair.name);
   const TagRule* const rule = found ? found->rule : nullptr;
-  if (rule && rule->means == TagMeaning::expert_number) of_expert = "expert" + pair.number + '.';
+  if (rule && rule->means == TagMeaning::expert_number) expert_prefix = "expert" + pair.number + '.';
   const std::string_view name = record.keep(pair.name);
   if (!pair.json.empty()) {
     const std::size_t before = record.values.size();
@@ -335,11 +335,11 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
   record.epoch = epoch_in(piece);
   set_printed(place->number, true, record.add(place->word), record);
   bool known = false, has_loss = false, nan_iterations = false;
-  std::string of_expert;
+  std::string expert_prefix;
   const auto add = [&](PrintedPair pair) {
     nan_iterations = nan_iterations || (pair.name == "number of nan iterations" && pair.number != "0");
     const std::size_t values = record.values.size();
-    const TagRule* rule = add_pair(pair, record, of_expert);
+    const TagRule* rule = add_pair(pair, record, expert_prefix);
     const bool is_loss = rule && (rule->column == "ce_loss" || rule->column == "val_loss");
     const bool is_figure = rule && is_shown(rule->means);
     if (text != MeasuredOn::training && !is_loss) return record.values.resize(values);
@@ -370,7 +370,7 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
   const bool is_epoch = printed && printed->is_epoch;
   read_steps_ += !is_epoch || follows(printed->step);
   has_steps_ = has_steps_ || !is_epoch;
-  of_rounded_steps_ += is_rounded && has_loss;
+  rounded_step_lines_ += is_rounded && has_loss;
   take(record);
   return true;
 }
@@ -452,10 +452,10 @@ bool TextLogReader::read_value_of_step(std::string_view piece, bool is_indented,
   set_printed(open_step_, true, record.add("step"), record);
   record.is_part = true;
   bool has_loads = false, has_figures = false;
-  std::string of_expert;
+  std::string expert_prefix;
   for (PrintedPair& pair : pairs_of_layer(unread)) {
     const std::size_t before = record.values.size();
-    const TagRule* rule = add_pair(pair, record, of_expert);
+    const TagRule* rule = add_pair(pair, record, expert_prefix);
     // A list of an unknown name may be the loads of a layer, which the account lists.
     const bool may_be_loads = pair.is_numbered || ((pair.list.is_list || !pair.json.empty()) &&
                                                    (has(pair.name, "layer ") || has(pair.name, "xp")));
@@ -586,9 +586,9 @@ std::string TextLogReader::count(std::string_view line, std::int64_t place) {
   const std::string plain = without_types(without_colours(line));
   LogRecord record;
   record.place = place;
-  std::string of_expert;
+  std::string expert_prefix;
   for (PrintedPair& pair : pairs_of(without_logger(plain)))
-    if (!is_of_logger(pair.name)) add_pair(pair, record, of_expert);
+    if (!is_of_logger(pair.name)) add_pair(pair, record, expert_prefix);
   std::string names;
   for (const NamedValue& value : record.values) (names += value.name) += '\n';
   if (!names.empty()) runs_->count(record);

@@ -36,8 +36,8 @@ class TextLogReader {
 
   bool is_log() const { return knows_program_ || read_steps_ > 1; }  // a name of a program, or two steps were read
   bool is_of_trainer() const { return is_of_trainer_; }              // dicts with an epoch and no step
-  std::int64_t of_other_ranks() const { return of_other_ranks_; }
-  std::int64_t of_rounded_steps() const { return of_rounded_steps_; }  // lines whose step is printed as that before
+  std::int64_t other_rank_lines() const { return other_rank_lines_; }
+  std::int64_t rounded_step_lines() const { return rounded_step_lines_; }  // lines whose step is printed as that before
   bool is_numbered() const { return !epochs_.empty(); }
   bool waits() const { return !list_.empty(); }  // the next line may belong to the last one
 
@@ -47,7 +47,7 @@ class TextLogReader {
     double epoch = std::numeric_limits<double>::quiet_NaN();
   };
   DictKeys keys_of(const LogRecord& record);
-  const TagRule* add_pair(PrintedPair& pair, LogRecord& record, std::string& of_expert);
+  const TagRule* add_pair(PrintedPair& pair, LogRecord& record, std::string& expert_prefix);
   bool read_line(std::string_view line, const Takers& take);
   bool read_piece(std::string_view piece, const Takers& take);
   std::optional<std::string> wrapped_text(std::string_view line) const;
@@ -66,7 +66,7 @@ class TextLogReader {
     bool has_loss = false;
   };
   RankFilter marked_, named_;
-  std::int64_t read_steps_ = 0, of_other_ranks_ = 0, of_rounded_steps_ = 0;
+  std::int64_t read_steps_ = 0, other_rank_lines_ = 0, rounded_step_lines_ = 0;
   bool knows_program_ = false, is_of_trainer_ = false;
   bool has_steps_ = false;                        // a step that is no epoch was read
   std::int64_t epoch_ = -1, epochs_between_ = 1;  // the last epoch that is a step, and its distance from the one before

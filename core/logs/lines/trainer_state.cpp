@@ -375,7 +375,7 @@ Imported read_trainer_state(std::string_view bytes, const std::string& path, con
   LogReader reader(path, options);
   const std::vector<JsonFields::Field> histories = histories_of(state);
   const ObjectsByStep by_step = by_step_of(histories);
-  const bool of_phases = are_phases(by_step), are_of_runs = are_runs(histories) && !of_phases;
+  const bool has_phases = are_phases(by_step), are_of_runs = are_runs(histories) && !has_phases;
   bool has_epochs = false;
   for (const auto& [name, history] : are_of_runs ? histories : std::vector<JsonFields::Field>()) {
     reader.label("run", name);
@@ -387,7 +387,7 @@ Imported read_trainer_state(std::string_view bytes, const std::string& path, con
   }
   if (histories.empty()) has_epochs = read_history(state, reader);
   Imported imported = reader.finish();
-  if (of_phases) imported.remarks.push_back("histories whose steps follow each other are read as one run");
+  if (has_phases) imported.remarks.push_back("histories whose steps follow each other are read as one run");
   if (histories.empty() && (has_epochs || !bytes.starts_with('[')) && member(state, {"log_history"}))
     imported.account.program = "Hugging Face Trainer";
   return imported;

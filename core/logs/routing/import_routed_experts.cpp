@@ -290,9 +290,9 @@ std::shared_ptr<History> Responses::build(RunInfo info, const ImportOptions& opt
   if (tokens.empty())
     refuse(info.source, "contains no routing: no token has an expert, or all experts of a token are the same");
   const int run = info.run;
-  ImportOptions of_tokens = options;
-  of_tokens.routed.top_k = 0;  // a stated K counts the slots of a row, which may hold fewer experts
-  const auto history = tokens.build(std::move(info), of_tokens);
+  ImportOptions token_options = options;
+  token_options.routed.top_k = 0;  // a stated K counts the slots of a row, which may hold fewer experts
+  const auto history = tokens.build(std::move(info), token_options);
   rows = tokens.rows();
   append_marker(*history, options, {run, 0, "event", "Each step is a sequence: a response, or a row of the batch"});
   if (!dense.empty())

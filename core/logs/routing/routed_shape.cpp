@@ -16,7 +16,7 @@ constexpr double kEnoughRepeats = 20;
 constexpr int kFillings[] = {255, 65535, std::numeric_limits<int>::max()};
 
 template <typename Take>
-void each_row(std::span<const RoutedSequence> sequences, std::size_t top_k, Take take) {
+void visit_rows(std::span<const RoutedSequence> sequences, std::size_t top_k, Take take) {
   for (const RoutedSequence& sequence : sequences)
     for (std::size_t first = 0; first + top_k <= sequence.ids.size(); first += top_k)
       take(std::span(sequence.ids).subspan(first, top_k));
@@ -30,7 +30,7 @@ bool all_equal(std::span<const int> row) {
 bool fits_top_k(std::span<const RoutedSequence> sequences, std::size_t top_k) {
   bool fits = true;
   std::vector<int> sorted;
-  each_row(sequences, top_k, [&](std::span<const int> row) {
+  visit_rows(sequences, top_k, [&](std::span<const int> row) {
     if (!fits || all_equal(row)) return;
     sorted.assign(row.begin(), row.end());
     std::ranges::sort(sorted);
@@ -44,7 +44,7 @@ bool fits_top_k(std::span<const RoutedSequence> sequences, std::size_t top_k) {
 double expected_repeats(std::span<const RoutedSequence> sequences, std::size_t top_k, std::size_t smaller) {
   int highest = 0;
   double rows = 0;
-  each_row(sequences, top_k, [&](std::span<const int> row) {
+  visit_rows(sequences, top_k, [&](std::span<const int> row) {
     if (all_equal(row)) return;
     ++rows;
     highest = std::max(highest, *std::ranges::max_element(row));
@@ -154,7 +154,7 @@ EmptySlots::EmptySlots(std::span<const RoutedSequence> sequences, const RowShape
   for (const int filling : kFillings) {
     std::size_t with = 0, rows = 0;
     bool twice = false;
-    each_row(sequences, shape.top_k, [&](std::span<const int> row) {
+    visit_rows(sequences, shape.top_k, [&](std::span<const int> row) {
       if (all_equal(row) && shape.top_k > 1) return;
       ++rows;
       const auto times = std::ranges::count(row, filling);
@@ -172,7 +172,7 @@ EmptySlots::EmptySlots(std::span<const RoutedSequence> sequences, const RowShape
                       always ? " in every layer" : ", and no other number is near"));
   }
   if (limit_ == 0) return;
-  each_row(sequences, shape.top_k, [&](std::span<const int> row) {
+  visit_rows(sequences, shape.top_k, [&](std::span<const int> row) {
     for (const int id : row)
       if (id >= limit_ && std::ranges::find(kFillings, id) == std::end(kFillings))
         refuse(source, fmt::format("has expert {}, but --experts is {}", id, limit_));

@@ -22,7 +22,7 @@ constexpr std::size_t kMaxGuessed = std::size_t{1} << 21, kMaxGuessedAtOnce = 20
 // Calls count(i, j) with i <= j for each pair of experts, also of an expert with itself. `experts_K` must be sorted; a
 // repeated expert counts once.
 template <typename Experts, typename Count>
-void each_pair(const Experts& experts_K, Count count) {
+void visit_pairs(const Experts& experts_K, Count count) {
   for (std::size_t i = 0; i < experts_K.size(); ++i) {
     if (i > 0 && experts_K[i] == experts_K[i - 1]) continue;
     count(experts_K[i], experts_K[i]);
@@ -132,7 +132,7 @@ template <typename Experts>
 void RoutedTokenStatistics::count(Chosen& chosen, const Experts& experts_K) {
   const std::size_t before = chosen.load.size() + chosen.together.size();
   for (const int expert : experts_K) ++chosen.load[expert];
-  each_pair(experts_K, [&](int i, int j) { ++chosen.together[{i, j}]; });
+  visit_pairs(experts_K, [&](int i, int j) { ++chosen.together[{i, j}]; });
   load_bytes_ += (chosen.load.size() + chosen.together.size() - before) * kBytesOfNode;
 }
 
@@ -183,7 +183,7 @@ void RoutedTokenStatistics::add_together(std::int64_t step, RoutedLayer layer,
   if (!rows_) return;
   const std::span<const std::uint16_t> rows = rows_->steps.at(step).at(layer);
   for (std::size_t first = 0; first < rows.size(); first += rows_->top_k)
-    each_pair(chosen_of(rows.subspan(first, rows_->top_k)), [&](int i, int j) { ++at(i, j); });
+    visit_pairs(chosen_of(rows.subspan(first, rows_->top_k)), [&](int i, int j) { ++at(i, j); });
 }
 
 std::shared_ptr<History> RoutedTokenStatistics::build(RunInfo info, const ImportOptions& options) {

@@ -27,11 +27,11 @@ std::string list_of_runs(const std::vector<std::string>& names) {
 
 }  // namespace
 
-TooManyRuns::TooManyRuns(const std::string& path, std::vector<std::string> of_file, std::size_t max_runs)
+TooManyRuns::TooManyRuns(const std::string& path, std::vector<std::string> run_names, std::size_t max_runs)
     : std::runtime_error(
           fmt::format("{}: holds {} runs; at most {} can be open side by side. --run NAME chooses one of: {}", path,
-                      of_file.size(), max_runs, list_of_runs(of_file))),
-      names(std::move(of_file)) {}
+                      run_names.size(), max_runs, list_of_runs(run_names))),
+      names(std::move(run_names)) {}
 
 bool is_wanted(const ImportOptions& options, const std::string& name) {
   return options.only.empty() || std::ranges::find(options.only, name) != options.only.end();
@@ -47,7 +47,7 @@ void check_choice(const std::string& path, const std::vector<std::string>& names
 }
 
 LogRuns::LogRuns(std::string source, ImportOptions options, bool is_collected, const char* unit)
-    : log_{source, options, TagMap::of_log(options, source), is_collected, {}, BadLines(unit)} {}
+    : log_{source, options, TagMap::for_log(options, source), is_collected, {}, BadLines(unit)} {}
 
 RunBuilder& LogRuns::run(const std::string& name, const TagMap* tags) {
   const auto known = std::ranges::find(runs_, name, [](const RunBuilder& run) { return run.name(); });
@@ -181,10 +181,10 @@ std::vector<std::shared_ptr<History>> LogRuns::histories() const {
   return histories;
 }
 
-std::vector<std::string> LogRuns::remarks(const std::vector<std::string>& of_form) const {
+std::vector<std::string> LogRuns::remarks(const std::vector<std::string>& preface) const {
   std::vector<std::string> remarks;
   for (const RunBuilder& run : runs_) std::ranges::copy(run.remarks(), std::back_inserter(remarks));
-  std::ranges::copy(of_form, std::back_inserter(remarks));
+  std::ranges::copy(preface, std::back_inserter(remarks));
   const std::set<std::string> names = log_.book.not_shown(log_.is_collected);
   if (!names.empty()) remarks.push_back(not_shown_text(names));
   return remarks;

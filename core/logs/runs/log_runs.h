@@ -16,7 +16,7 @@ namespace moescope {
 
 // Thrown if more runs of a file are chosen than can be open together. Without a choice, all its runs count.
 struct TooManyRuns : std::runtime_error {
-  TooManyRuns(const std::string& path, std::vector<std::string> of_file, std::size_t max_runs);
+  TooManyRuns(const std::string& path, std::vector<std::string> run_names, std::size_t max_runs);
   std::vector<std::string> names;
 };
 
@@ -55,7 +55,7 @@ class LogRuns {
   std::deque<RunBuilder>& runs() { return runs_; }
   const std::deque<RunBuilder>& runs() const { return runs_; }
   std::vector<std::shared_ptr<History>> histories() const;
-  std::vector<std::string> remarks(const std::vector<std::string>& of_form = {}) const;  // of_form: on the file
+  std::vector<std::string> remarks(const std::vector<std::string>& preface = {}) const;  // preface: on the file
   std::string refusal() const;  // why the log is refused, after its last record; empty: it is accepted
   ImportAccount account() const;
   // Ends the log, and returns its runs, remarks and account. `lines`: number of lines or records that were read. Throws

@@ -170,10 +170,10 @@ std::int64_t RunBuilder::step_of(const LogRecord& record) {
   const NamedValue* first = nullptr;
   for (std::size_t i = 0; i < record.values.size(); ++i) {
     const NamedValue& value = record.values[i];
-    const TagRule* const rule = of_values_[i]->match.rule;
+    const TagRule* const rule = value_names_[i]->match.rule;
     if (!rule || rule->means != TagMeaning::step_number || (value.numbers.empty() && value.text.empty())) continue;
     first = first ? first : &value;
-    if (step_number(value)) steps.emplace_back(of_values_[i], &value);
+    if (step_number(value)) steps.emplace_back(value_names_[i], &value);
   }
   if (!first) throw Unreadable("no step");
   if (steps.empty()) throw Unreadable(why_no_step(*first));
@@ -206,14 +206,14 @@ void RunBuilder::find_settings(const LogRecord& record) {
     const bool is_config = !value.is_own && !value.is_list && value.name.starts_with(kConfig) &&
                            value.name.substr(kConfig.size()).find_first_of("./") == 0;
     const bool is_shape = has_experts && (states(value, "experts") || states(value, "top_k"));
-    if ((!is_config && !is_shape) || of_values_[i]->match.rule) continue;
+    if ((!is_config && !is_shape) || value_names_[i]->match.rule) continue;
     if (is_shape && states(value, "experts") && value.numbers[0] >= 1 && value.numbers[0] <= kMaxImportedExperts)
       stated.info.n_experts = static_cast<int>(value.numbers[0]);
     stated.settings +=
         (stated.settings.empty() ? "{" : ",") +
         json_string(is_config ? value.name.substr(kConfig.size() + 1) : value.name) + ':' +
         (is_number(value) && std::isfinite(value.numbers[0]) ? json_number(value.numbers[0]) : json_string(value.text));
-    AccountBook::leave_out(of_values_[i]->counts, "a setting of the run");
+    AccountBook::leave_out(value_names_[i]->counts, "a setting of the run");
   }
   if (!stated.settings.empty()) stated.settings += '}';
 }
@@ -224,7 +224,7 @@ void RunBuilder::find_settings(const LogRecord& record) {
 void RunBuilder::drop_no_values(LogRecord& record) {
   const auto is_nan = [](const NamedValue& value) { return is_number(value) && std::isnan(value.numbers[0]); };
   if (!record.is_row) return;
-  const auto rule_of = [&](std::size_t i) { return of_values_[i]->match.rule; };
+  const auto rule_of = [&](std::size_t i) { return value_names_[i]->match.rule; };
   const auto has = [&](auto loss) {
     for (std::size_t i = 0; i < record.values.size(); ++i)
       if (rule_of(i) && rule_of(i)->step == loss && is_number(record.values[i]) && !is_nan(record.values[i]))
@@ -239,7 +239,7 @@ void RunBuilder::drop_no_values(LogRecord& record) {
     const bool is_none =
         (has_validation && !has_loss && rows_with_both_ == 0) ||
         (rule_of(i) && ((has_loss && rule_of(i)->step == &TelemetryFrame::val_loss && rows_with_both_ < 2) ||
-                        (is_list(of_values_[i]->match) && of_values_[i]->match.expert < 0)));
+                        (is_list(value_names_[i]->match) && value_names_[i]->match.expert < 0)));
     if (!is_none || !is_nan(value)) continue;
     value.numbers.clear();
     value.text = {};
@@ -264,7 +264,7 @@ void RunBuilder::watch_layers(const LogRecord& record, std::int64_t step) {
   bool has_loads = false;
   for (std::size_t i = 0; i < record.values.size(); ++i) {
     const NamedValue& value = record.values[i];
-    const TagMatch& match = of_values_[i]->match;
+    const TagMatch& match = value_names_[i]->match;
     const bool is_of_one_layer = value.is_list && value.layer < 0 && value.rows.size() < 2;
     has_loads = has_loads || (is_of_one_layer && match.rule && match.layer < 0 && is_list(match));
   }
@@ -273,7 +273,7 @@ void RunBuilder::watch_layers(const LogRecord& record, std::int64_t step) {
   for (std::size_t i = 0; i < record.values.size(); ++i) {
     const NamedValue& value = record.values[i];
     if (value.is_own || !is_number(value) || value.numbers[0] > kLastImportedLayer || !step_number(value)) continue;
-    const Name& name = *of_values_[i];
+    const Name& name = *value_names_[i];
     const auto [known, is_new] = numbers_of_step_.try_emplace(std::string(value.name), value.numbers[0]);
     if (name.match.rule || is_new || std::exchange(known->second, value.numbers[0]) == value.numbers[0]) continue;
     if (layer_like_.empty()) layer_like_ = value.name;
@@ -290,16 +290,16 @@ void RunBuilder::go_back(const LogRecord& record, int part, std::int64_t step) {
   const bool is_validation = measured_on(record) != MeasuredOn::training;
   for (std::size_t i = 0; i < record.values.size(); ++i) {
     const NamedValue& value = record.values[i];
-    const Name& name = *of_values_[i];
+    const Name& name = *value_names_[i];
     const bool has_figure = name.is_shown && (value.is_list || !value.numbers.empty());
     if (!(value.is_own ? value.is_list || is_own_row(value.name) : has_figure)) continue;
     if (is_validation && !(name.match.rule && is_loss(*name.match.rule))) continue;
     key.assign(part < 0 ? "" : fmt::format("{} ", part))
         .append(value.name)
         .append(is_validation ? " of a validation" : "");
-    for (const auto& [of_what, index] :
+    for (const auto& [index_name, index] :
          {std::pair(" of layer ", std::max(record.layer, value.layer)), std::pair(" of expert ", value.expert)})
-      if (index >= 0) key.append(of_what).append(std::to_string(index));
+      if (index >= 0) key.append(index_name).append(std::to_string(index));
     if (const auto found = restarts_.take(key, step); found && !restart) restart = found;
   }
   if (restart) drop(*restart);
@@ -426,13 +426,13 @@ void RunBuilder::find_listed_layers(const LogRecord& record) {
     const NamedValue& value = record.values[i];
     const std::vector<double>& numbers = value.numbers;
     const auto is_layer = [](double n) { return n >= 0 && n <= kLastImportedLayer && n == std::floor(n); };
-    if (!value.is_list || numbers.empty() || !value.rows.empty() || of_values_[i]->match.rule ||
+    if (!value.is_list || numbers.empty() || !value.rows.empty() || value_names_[i]->match.rule ||
         spelled_alike(value.name).find("layer") == std::string::npos || std::ranges::any_of(value.name, is_digit) ||
         !std::ranges::all_of(numbers, is_layer) ||
         std::ranges::adjacent_find(numbers, std::greater_equal{}) != numbers.end())
       continue;
     listed_layers_.assign(numbers.begin(), numbers.end());
-    AccountBook::leave_out(of_values_[i]->counts, "the layers of the lists beside it");
+    AccountBook::leave_out(value_names_[i]->counts, "the layers of the lists beside it");
   }
 }
 
@@ -522,14 +522,14 @@ bool RunBuilder::add_figure(Name& name, const NamedValue& value, const LogRecord
 
 // Tokens so far are those of a step once two steps have them, if each step has as many.
 void RunBuilder::add_tokens(const TagRule& rule, double tokens, std::int64_t step) {
-  double of_step = tokens;
+  double step_tokens = tokens;
   if (rule.means == TagMeaning::tokens_so_far) {
     if (tokens > 0) step_at(step).frame.tokens = std::llround(tokens);
     if (!first_tokens_) first_tokens_ = {step, tokens};
-    of_step = step > first_tokens_->first ? (tokens - first_tokens_->second) / (step - first_tokens_->first) : 0;
+    step_tokens = step > first_tokens_->first ? (tokens - first_tokens_->second) / (step - first_tokens_->first) : 0;
   }
-  const bool is_number = of_step >= 1 && of_step <= kLastStep && of_step == std::floor(of_step);
-  if (is_number && tokens_per_step_ == 0) tokens_per_step_ = static_cast<std::int64_t>(of_step);
+  const bool is_number = step_tokens >= 1 && step_tokens <= kLastStep && step_tokens == std::floor(step_tokens);
+  if (is_number && tokens_per_step_ == 0) tokens_per_step_ = static_cast<std::int64_t>(step_tokens);
 }
 
 // Adds the value of an expert, or a list in which experts without a value have no tokens.
@@ -626,12 +626,12 @@ void RunBuilder::set_list(const TagRule& rule, int layer, std::span<const double
 void RunBuilder::take(LogRecord& record) {
   place_ = record.place;
   overflow_.clear();
-  of_values_.clear();
+  value_names_.clear();
   rank_ = nullptr;
   for (const NamedValue& value : record.values) {
-    of_values_.push_back(&find(value.name, value.is_own, value.means));
+    value_names_.push_back(&find(value.name, value.is_own, value.means));
     if (!is_part_of_step(value.name) || value.name.starts_with("micro")) continue;
-    rank_ = of_values_.back();
+    rank_ = value_names_.back();
     rank_number_ = step_number(value).value_or(0);
   }
   find_listed_layers(record);
@@ -651,7 +651,7 @@ void RunBuilder::take(LogRecord& record) {
     show_steps();  // the steps before it are complete
   for (std::size_t i = 0; i < record.values.size(); ++i) {
     const NamedValue& value = record.values[i];
-    Name& name = *of_values_[i];
+    Name& name = *value_names_[i];
     count(name, value, step);
     if (name.match.rule && name.match.rule->means == TagMeaning::step_number && step_number(value) == step)
       AccountBook::show(name.counts, true);

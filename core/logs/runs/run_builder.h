@@ -181,7 +181,7 @@ class RunBuilder {
   std::string name_;
   NameMap<Name> names_;
   std::deque<Name> overflow_;                                 // names of the record beyond those that are kept
-  std::vector<Name*> of_values_;                              // names of the values of the record
+  std::vector<Name*> value_names_;                            // names of the values of the record
   const Name* rank_ = nullptr;                                // of them, that of the rank; nullptr: of no rank
   std::size_t rank_number_ = 0;                               // value of this name
   std::vector<int> listed_layers_;                            // that the record lists, in ascending order; empty: none

@@ -88,22 +88,22 @@ RunInfo RunBuilder::info() const {
 RunInfo RunBuilder::info_of_steps() const {
   RunInfo info = stated.info;
   std::set<int> layers;
-  std::size_t of_lists = list_size_, of_singles = 0;
+  std::size_t list_experts = list_size_, single_experts = 0;
   for (const auto& [number, step] : open_) {
     for (const RouterFrame& router : step.frame.routers) {
       if (router.layer < 0) continue;
       layers.insert(router.layer);
-      of_lists = std::max({of_lists, router.tokens_per_expert.size(), router.expert_bias.size()});
+      list_experts = std::max({list_experts, router.tokens_per_expert.size(), router.expert_bias.size()});
     }
     for (const auto& [layer, experts] : step.experts) {
       layers.insert(layer);
-      of_singles = std::max({of_singles, experts.counts.size(), experts.shares.size(), experts.biases.size()});
+      single_experts = std::max({single_experts, experts.counts.size(), experts.shares.size(), experts.biases.size()});
     }
   }
   const bool are_stated = std::ranges::includes(info.moe_layers, layers);
   if (!layers.empty() && !are_stated) info.moe_layers.assign(layers.begin(), layers.end());
-  if (of_lists > 0) info.n_experts = to_int(of_lists);
-  info.n_experts = std::max(info.n_experts, to_int(of_singles));
+  if (list_experts > 0) info.n_experts = to_int(list_experts);
+  info.n_experts = std::max(info.n_experts, to_int(single_experts));
   if (info.moe_layers.empty() && info.n_experts > 0)
     for (int layer = std::max(0, stated.dense_layers); layer < info.n_layers; ++layer) info.moe_layers.push_back(layer);
   if (!info.moe_layers.empty()) info.n_layers = std::max(info.n_layers, info.moe_layers.back() + 1);
@@ -189,13 +189,13 @@ std::map<int, int> RunBuilder::layers_of_model(const RunInfo& info) {
   std::vector<std::string> names;
   for (int i = 0; i < std::ssize(layers); ++i) names.push_back(std::to_string(first + i));
   std::ranges::sort(names);
-  std::map<int, int> of_model;
-  for (const int layer : layers) of_model.emplace(layer, std::stoi(names[layer]));
+  std::map<int, int> model_layers;
+  for (const int layer : layers) model_layers.emplace(layer, std::stoi(names[layer]));
   note(
       fmt::format("{} (0, 1, 10, 11, 2); they are shown as layers {} to {} of the model. If the first MoE layer is "
                   "another one, set layer_offset in a mapping file (--tags)",
                   order, first, first + std::ssize(layers) - 1));
-  return of_model;
+  return model_layers;
 }
 
 // Adds the loads and biases of a layer that were given by expert. Returns false if not all experts have one.
@@ -354,26 +354,26 @@ std::size_t RunBuilder::ranks_of_list(std::size_t experts) const {
 }
 
 void RunBuilder::set_counts(Step& step, int layer, std::span<const std::uint32_t> counts) {
-  std::vector<std::uint32_t> of_all_ranks;
+  std::vector<std::uint32_t> counts_by_rank;
   if (const std::size_t ranks = ranks_of_list(counts.size()); ranks > 1) {
-    of_all_ranks.resize(ranks * counts.size());
-    std::ranges::copy(counts, of_all_ranks.begin() + std::ssize(counts) * (rank_number_ % ranks));
-    counts = of_all_ranks;
+    counts_by_rank.resize(ranks * counts.size());
+    std::ranges::copy(counts, counts_by_rank.begin() + std::ssize(counts) * (rank_number_ % ranks));
+    counts = counts_by_rank;
     loads_of_ranks_ = "; each has other experts";
   }
-  std::vector<std::uint32_t>& of_router = router_at(step.frame.routers, layer).tokens_per_expert;
-  if (counts.size() > of_router.size()) keep(sizeof(std::uint32_t) * (counts.size() - of_router.size()));
+  std::vector<std::uint32_t>& router_counts = router_at(step.frame.routers, layer).tokens_per_expert;
+  if (counts.size() > router_counts.size()) keep(sizeof(std::uint32_t) * (counts.size() - router_counts.size()));
   RankLoads* const loads = rank_ ? &step.ranks[layer] : nullptr;
-  if (rank_ && !is_added_ && (step.is_late || !of_router.empty()))
+  if (rank_ && !is_added_ && (step.is_late || !router_counts.empty()))
     AccountBook::leave_out(rank_->counts,
                            "ranks after one another: of a layer that several have, the loads of the last "
                            "are read; sort the lines by step to add them");
   const std::int64_t tokens = loads ? sum_of(counts) : 0;
-  if (!is_added_ || of_router.size() != counts.size()) {
+  if (!is_added_ || router_counts.size() != counts.size()) {
     if (loads) loads->tokens = tokens;
-    return of_router.assign(counts.begin(), counts.end());
+    return router_counts.assign(counts.begin(), counts.end());
   }
-  if (loads && loads->copies >= 0 && loads_of_ranks_ != kAddedLoads && std::ranges::equal(of_router, counts)) {
+  if (loads && loads->copies >= 0 && loads_of_ranks_ != kAddedLoads && std::ranges::equal(router_counts, counts)) {
     ++loads->copies;
     if (loads_of_ranks_.empty()) loads_of_ranks_ = "; all have the same loads, which are not added";
     return AccountBook::leave_out(rank_->counts, "ranks with the same loads: those of one are read");
@@ -381,8 +381,8 @@ void RunBuilder::set_counts(Step& step, int layer, std::span<const std::uint32_t
   if (loads && tokens != loads->tokens) differing_ranks_ = std::max(differing_ranks_, parts_of_layer_);
   const std::uint32_t times = loads ? std::max(0, loads->copies) + 1 : 1;  // the loads of the copies count now
   if (loads) loads->copies = -1;
-  if (of_all_ranks.empty()) loads_of_ranks_ = kAddedLoads;
-  for (std::size_t e = 0; e < counts.size(); ++e) of_router[e] = of_router[e] * times + counts[e];
+  if (counts_by_rank.empty()) loads_of_ranks_ = kAddedLoads;
+  for (std::size_t e = 0; e < counts.size(); ++e) router_counts[e] = router_counts[e] * times + counts[e];
 }
 
 std::string RunBuilder::question_of_ranks() const {

@@ -110,9 +110,9 @@ LogRecord TableFigures::record_of(const Row& row, std::span<const std::string_vi
   const std::string_view expert = cell_at(cells, form_.expert);
   const auto add = [&](std::string_view name, std::string_view cell) {
     if (name.empty() || is_no_value(cell)) return;
-    const std::string of_expert = expert.empty() ? std::string() : "expert_" + std::string(expert) + '/';
-    const bool is_load = !expert.empty() && runs_->find(of_expert + std::string(name));
-    set_value(cell, record.add(is_load ? record.keep(of_expert + std::string(name)) : name));
+    const std::string expert_prefix = expert.empty() ? std::string() : "expert_" + std::string(expert) + '/';
+    const bool is_load = !expert.empty() && runs_->find(expert_prefix + std::string(name));
+    set_value(cell, record.add(is_load ? record.keep(expert_prefix + std::string(name)) : name));
   };
   if (std::ranges::any_of(form_.expert_loads, [&](int column) { return !is_no_value(cell_at(cells, column)); })) {
     NamedValue& loads = record.add("tokens_per_expert");
@@ -228,7 +228,7 @@ std::string table_header(const std::string& path) {
 Imported import_table(const std::string& path, const ImportOptions& options) {
   InputFile file(path);
   std::string beginning = first_piece(file, path);
-  const TagMap tags = TagMap::of_log(options, path);
+  const TagMap tags = TagMap::for_log(options, path);
   std::optional<TableForm> form = table_form(beginning, true, tags);
   const bool begins_with_row = !form || !form->has_header;
   if (begins_with_row && !options.table_header.empty()) form = table_form(options.table_header, true, tags);

@@ -177,9 +177,9 @@ std::optional<TableForm> form_of_header(const TagMap& tags, std::vector<std::str
   form.count = column_that_means(tags, TagMeaning::tokens_per_expert, spelled, "expert_0/");
   if (form.count < 0) form.count = index_in(spelled, "value");
   if (form.count < 0) form.count = column_that_means(tags, TagMeaning::tokens_per_expert, spelled);
-  const bool of_one_layer = form.layer < 0 && form.expert >= 0 && form.step >= 0 && form.count >= 0;
+  const bool has_one_layer = form.layer < 0 && form.expert >= 0 && form.step >= 0 && form.count >= 0;
   const bool names_figures = form.count >= 0 && spelled[form.count] == "value" && column_of(spelled, kFigureNames) >= 0;
-  if (((form.layer >= 0 && form.expert >= 0) || of_one_layer) && !names_figures) {
+  if (((form.layer >= 0 && form.expert >= 0) || has_one_layer) && !names_figures) {
     form.kind = form.step < 0 && form.count < 0 ? TableKind::trace : TableKind::loads;
     for (int i = 0; i < std::ssize(spelled); ++i) {
       const bool is_used = i == form.step || i == form.layer || i == form.expert || i == form.count || i == form.run ||

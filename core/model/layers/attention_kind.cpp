@@ -59,7 +59,7 @@ void clip_all(const Matrix<float>& x, float limit) {
 }  // namespace
 
 template <class T>
-HeadInputs<T> ProjectedRows<T>::of_head(const AttentionShape& shape, Index head, Index first, Index count) const {
+HeadInputs<T> ProjectedRows<T>::head_rows(const AttentionShape& shape, Index head, Index first, Index count) const {
   const Index key_head = head / (shape.heads / shape.key_heads);
   HeadInputs<T> in;
   if (q.rows > 0) in.q = q.block(first, head * shape.query_dim, count, shape.query_dim);
@@ -81,10 +81,10 @@ void AttentionKind<T>::attend(const AttentionPass<T>& pass, const ProjectedRows<
     const Index sequence = task / heads, head = task % heads;
     const Index first = pass.begins[sequence];
     const Index count = pass.begins[static_cast<std::size_t>(sequence) + 1] - first;
-    HeadInputs<T> in = rows.of_head(shape_, head, first, count);
+    HeadInputs<T> in = rows.head_rows(shape_, head, first, count);
     if (pass.cache) {
       const Matrix<const T> q = in.q;
-      in = earlier.of_head(shape_, head, 0, earlier.keys.rows);
+      in = earlier.head_rows(shape_, head, 0, earlier.keys.rows);
       in.q = q;
     }
     if (!sinks_.empty()) in.sink = sinks_[head];

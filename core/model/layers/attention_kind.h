@@ -57,7 +57,7 @@ struct ProjectedRows {
   Index key_step = 0, value_step = 0;
 
   // Returns the rows of one head for the tokens [first, first + count).
-  HeadInputs<T> of_head(const AttentionShape& shape, Index head, Index first, Index count) const;
+  HeadInputs<T> head_rows(const AttentionShape& shape, Index head, Index first, Index count) const;
 };
 
 // Results of the heads.

@@ -66,13 +66,13 @@ inline bool is_set(Mask mask, std::size_t i) {
   return !mask.empty() && mask[i] != 0;
 }
 
-// Returns the sum of a figure over all tokens of the batch. `of_shard(first, end)` returns the sum over the tokens
+// Returns the sum of a figure over all tokens of the batch. `shard_sum(first, end)` returns the sum over the tokens
 // [first, end) of one shard, added in token order.
-template <class OfShard>
-double sum_over_batch(const BatchPart& part, const OfShard& of_shard) {
+template <class ShardSum>
+double sum_over_batch(const BatchPart& part, const ShardSum& shard_sum) {
   std::vector<double> sums;
   const auto rows = static_cast<std::size_t>(part.shard_rows());
-  for (int s = 0; s < part.shards; ++s) sums.push_back(of_shard(s * rows, (s + 1) * rows));
+  for (int s = 0; s < part.shards; ++s) sums.push_back(shard_sum(s * rows, (s + 1) * rows));
   add_pairwise(Matrix<double>(sums.data(), sums.size(), 1));
   sum_over_ranks(part.ranks, std::span(sums).first(1));
   return sums[0];

@@ -156,7 +156,7 @@ void Attention<T>::heads_backward(const AttentionActivations<T>& a, AttentionWor
   const ProjectedRows<T> rows = a.projected(latent_);
   parallel_for(to_int(shape_.heads * (std::ssize(begins_) - 1)), [&](int task) {
     const Index sequence = task / shape_.heads, head = task % shape_.heads;
-    const HeadInputs<T> in = rows.of_head(shape_, head, sequence * length_, length_);
+    const HeadInputs<T> in = rows.head_rows(shape_, head, sequence * length_, length_);
     const HeadGradients<T> gradients = head_gradients(sequence, head, a, ws);
     if constexpr (std::is_same_v<T, float>)
       if (arithmetic == HeadArithmetic::units) return head_backward_on_units(in, gradients);
@@ -217,16 +217,16 @@ template <class T>
 HeadGradients<T> Attention<T>::head_gradients(Index sequence, Index head, const AttentionActivations<T>& a,
                                               AttentionWorkspace<T>& ws) const {
   const Index nope = latent_.nope, value = latent_.value, kv = head * (nope + value), width = shape_.query_dim;
-  const auto of_head = [&](const auto& all, Index first_col, Index cols) {
+  const auto head_block = [&](const auto& all, Index first_col, Index cols) {
     return all.block(sequence * length_, first_col, length_, cols);
   };
-  return {of_head(a.attended.o, head * value, value),
-          of_head(ws.d_o, head * value, value),
+  return {head_block(a.attended.o, head * value, value),
+          head_block(ws.d_o, head * value, value),
           a.attended.lse.subspan((sequence * shape_.heads + head) * length_, length_),
-          of_head(ws.dq, head * width, width),
-          of_head(ws.dkv, kv, nope),
+          head_block(ws.dq, head * width, width),
+          head_block(ws.dkv, kv, nope),
           ws.dk_rope.row_block(head * tokens() + sequence * length_, length_),
-          of_head(ws.dkv, kv + nope, value)};
+          head_block(ws.dkv, kv + nope, value)};
 }
 
 template struct AttentionWorkspace<float>;

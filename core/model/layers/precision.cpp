@@ -66,8 +66,8 @@ int rotation_of(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& 
   for (const std::size_t i : {first, first + 1})
     if (own_recipes[i] && own_recipes[i]->rotated)
       return *own_recipes[i]->rotated ? values_of(own_recipes[i]->recipe) : 0;
-  const bool of_all = config.hadamard_gemms == RotatedGemms::all || kGemmOperands[first].direction == Direction::wgrad;
-  return config.hadamard && of_all ? values_of(recipe) : 0;
+  const bool rotates = config.hadamard_gemms == RotatedGemms::all || kGemmOperands[first].direction == Direction::wgrad;
+  return config.hadamard && rotates ? values_of(recipe) : 0;
 }
 
 ClassPrecision class_precision(const PrecisionConfig& config, Recipe recipe, const OwnRecipes& own_recipes,
@@ -113,14 +113,14 @@ StepPrecision step_precision(const RunConfig& run, std::int64_t step, int layer)
   StepPrecision precision;
   const std::vector<OperandRecipe> operands = parse_operand_recipes(config.operands);
   const auto set = [&](GemmClass gemm_class, Recipe recipe) {
-    ClassPrecision& of_class = precision.classes[static_cast<std::size_t>(gemm_class)];
-    of_class = class_precision(config, recipe, own_recipes(operands, gemm_class, layer), mixed);
-    const bool of_layer = gemm_class != GemmClass::head;
-    turn_to_bf16(config, of_layer && in_bf16_layers(config, run.model.n_layers, layer), step, of_class);
-    const bool of_gate = gemm_class == GemmClass::router_gate;
-    of_class.bf16_output = of_gate ? config.gate_output == StoredFormat::bf16
-                                   : config.activations == StoredFormat::bf16 && !of_class.plain;
-    precision.plain = precision.plain && of_class.plain;
+    ClassPrecision& class_entry = precision.classes[static_cast<std::size_t>(gemm_class)];
+    class_entry = class_precision(config, recipe, own_recipes(operands, gemm_class, layer), mixed);
+    const bool is_in_layer = gemm_class != GemmClass::head;
+    turn_to_bf16(config, is_in_layer && in_bf16_layers(config, run.model.n_layers, layer), step, class_entry);
+    const bool is_gate = gemm_class == GemmClass::router_gate;
+    class_entry.bf16_output = is_gate ? config.gate_output == StoredFormat::bf16
+                                      : config.activations == StoredFormat::bf16 && !class_entry.plain;
+    precision.plain = precision.plain && class_entry.plain;
   };
   set(GemmClass::experts, config.experts);
   set(GemmClass::shared_experts, config.shared_experts);

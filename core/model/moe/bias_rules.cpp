@@ -59,16 +59,17 @@ template <class T>
 void balance_microbatches(const RouterConfig& config, const BatchPart& part, const RouterActivations<T>& router,
                           std::span<T> expert_bias, Mask killed) {
   const std::size_t experts = expert_bias.size(), length = part.length;
-  std::vector<T> of_sequences(part.sequences * experts), mean(experts);
-  const Matrix<T> of_sequence(of_sequences.data(), part.sequences, experts);
+  std::vector<T> bias_values(part.sequences * experts), mean(experts);
+  const Matrix<T> sequence_bias(bias_values.data(), part.sequences, experts);
   parallel_for(part.sequences, [&](int s) {
     bias_of_microbatch<T>(router.logits.row_block(s * length, length), router.cutoff.subspan(s * length, length),
-                          config.top_k, of_sequence.values(s), killed);
+                          config.top_k, sequence_bias.values(s), killed);
   });
   for (std::size_t e = 0; e < experts; ++e) {
     const double sum = sum_over_batch(part, [&](std::size_t first, std::size_t last) {
       double added = 0;
-      for (std::size_t s = first / length; s < last / length; ++s) added += static_cast<double>(of_sequence.row(s)[e]);
+      for (std::size_t s = first / length; s < last / length; ++s)
+        added += static_cast<double>(sequence_bias.row(s)[e]);
       return added;
     });
     mean[e] = static_cast<T>(sum / part.all_sequences());
@@ -159,10 +160,10 @@ std::vector<float> sum_in_bf16(std::span<const std::uint32_t> counts, int n_expe
 }
 
 std::vector<float> bf16_counts(const BatchPart& part, std::span<const std::int32_t> sent, int n_experts) {
-  const std::size_t experts = n_experts, of_sequence = sent.size() / part.sequences;
+  const std::size_t experts = n_experts, slots_per_sequence = sent.size() / part.sequences;
   std::vector<std::uint32_t> counts(part.sequences * experts, 0);
   for (std::size_t i = 0; i < sent.size(); ++i)
-    if (sent[i] >= 0) ++counts[i / of_sequence * experts + sent[i]];
+    if (sent[i] >= 0) ++counts[i / slots_per_sequence * experts + sent[i]];
   if (!part.ranks) return sum_in_bf16(counts, n_experts);
   std::vector<std::uint32_t> all(counts.size() * part.rank_count);
   part.ranks->gather_all(counts.data(), counts.size() * sizeof(std::uint32_t), all.data());
@@ -211,9 +212,9 @@ void bias_from_counts(const QuantileBins<T>& bins, ConstMatrix<std::uint32_t> co
   const auto share = static_cast<T>(static_cast<double>(top_k) / living.size());
   std::vector<T> position(expert_bias.size());
   for (const std::int32_t e : living) {
-    const std::span<const std::uint32_t> of_expert = counts.values(e);
-    const auto tokens = std::accumulate(of_expert.begin(), of_expert.end(), std::uint64_t{0});
-    position[e] = position_of(of_expert, static_cast<T>(tokens) * share);
+    const std::span<const std::uint32_t> expert_counts = counts.values(e);
+    const auto tokens = std::accumulate(expert_counts.begin(), expert_counts.end(), std::uint64_t{0});
+    position[e] = position_of(expert_counts, static_cast<T>(tokens) * share);
   }
   const T mean = mean_of_living<T>(position, living);
   for (const std::int32_t e : living) expert_bias[e] = (position[e] - mean) * bins.width;

@@ -58,9 +58,9 @@ void ExpertExchange::plan(const DispatchPlan& own_plan, const std::vector<std::i
   assert(experts % size == 0);
   std::vector<std::uint32_t> own_counts(experts);
   for (int e = 0; e < experts; ++e) own_counts[e] = own_plan.tokens_of(e);
-  std::vector<std::uint32_t> of_all(own_counts.size() * size);  // [source][expert]
-  ranks.gather_all(own_counts.data(), own_counts.size() * sizeof(std::uint32_t), of_all.data());
-  const auto count = [&](int source, int expert) { return of_all[source * own_counts.size() + expert]; };
+  std::vector<std::uint32_t> all_counts(own_counts.size() * size);  // [source][expert]
+  ranks.gather_all(own_counts.data(), own_counts.size() * sizeof(std::uint32_t), all_counts.data());
+  const auto count = [&](int source, int expert) { return all_counts[source * own_counts.size() + expert]; };
 
   sent_rows_.assign(size, 0);
   received_rows_.assign(size, 0);

@@ -127,10 +127,10 @@ void GroupedExperts<T>::gather_sums(const Pass& pass, QuantSite first, QuantSite
   const int first_site = static_cast<int>(first);
   parallel_for(static_cast<int>(last) - first_site + 1, [&](int i) {
     const auto& [gemm, at] = kSiteOperands[first_site + i];
-    GemmSums& of_gemm = sums[static_cast<std::size_t>(gemm)];
-    QuantSums& total = of_gemm[operand_index(at.direction, at.operand)];
+    GemmSums& gemm_sums = sums[static_cast<std::size_t>(gemm)];
+    QuantSums& total = gemm_sums[operand_index(at.direction, at.operand)];
     if (pass.counted_in_forward(static_cast<QuantSite>(first_site + i))) {
-      total = of_gemm[operand_index(Direction::forward, at.operand)];
+      total = gemm_sums[operand_index(Direction::forward, at.operand)];
       return;
     }
     total = {};

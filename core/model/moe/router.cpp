@@ -536,11 +536,11 @@ void drop_beyond_capacity(TokenDrop policy, int n_experts, int capacity, Matrix<
   std::vector<std::vector<std::size_t>> copies_of(n_experts);
   for (Index i = 0; i < ids.size(); ++i)
     if (!is_set(padding, i / ids.cols)) copies_of[ids.data[i]].push_back(i);
-  for (std::vector<std::size_t>& of_expert : copies_of) {
-    if (std::ssize(of_expert) <= capacity) continue;
+  for (std::vector<std::size_t>& expert_copies : copies_of) {
+    if (std::ssize(expert_copies) <= capacity) continue;
     if (policy == TokenDrop::probs)
-      std::ranges::stable_sort(of_expert, std::ranges::greater(), [&](std::size_t copy) { return mix.data[copy]; });
-    for (const std::size_t copy : std::span(of_expert).subspan(capacity)) {
+      std::ranges::stable_sort(expert_copies, std::ranges::greater(), [&](std::size_t copy) { return mix.data[copy]; });
+    for (const std::size_t copy : std::span(expert_copies).subspan(capacity)) {
       mix.data[copy] = T{0};
       ids.data[copy] = -1;
     }

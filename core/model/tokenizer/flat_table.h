@@ -68,7 +68,7 @@ class ByteTrie {
   // Calls found(length, id) for every word that `text` begins with, shortest first. Returns the number of bytes that it
   // looked up.
   template <class Found>
-  std::size_t each_prefix(std::string_view text, Found found) const {
+  std::size_t visit_prefixes(std::string_view text, Found found) const {
     std::uint64_t node = 0;
     for (std::size_t i = 0; i < text.size(); ++i) {
       const std::uint32_t* next = edges_.find(node << 8 | static_cast<unsigned char>(text[i]));

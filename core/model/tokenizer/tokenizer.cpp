@@ -147,7 +147,7 @@ std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text, bool no
   std::size_t done = 0;
   for (std::size_t at = 0; at < text.size();) {
     Part found{at, at, std::nullopt};
-    trie.each_prefix(text.substr(at), [&](std::size_t length, TokenId id) { found = {at, at + length, id}; });
+    trie.visit_prefixes(text.substr(at), [&](std::size_t length, TokenId id) { found = {at, at + length, id}; });
     if (!found.id) {
       ++at;
       continue;
@@ -285,8 +285,8 @@ Part read_part(const JsonFields& file, const char* key, Part (*read)(const JsonP
 
 struct Tokenizer::Parts {
   std::string name;
-  TextBudget of_added;    // for normalizing the added tokens
-  Normalizer normalizer;  // this and the next two are empty if the file has none
+  TextBudget added_budget;  // for normalizing the added tokens
+  Normalizer normalizer;    // this and the next two are empty if the file has none
   PreTokenizer pre_tokenizer;
   TokenDecoder decoder;
   std::unique_ptr<TokenModel> model;
@@ -297,13 +297,13 @@ struct Tokenizer::Parts {
 
   Parts(const JsonFields& file, std::size_t file_bytes, std::string file_name)
       : name(std::move(file_name)),
-        of_added(file_bytes),
+        added_budget(file_bytes),
         normalizer(read_part(file, "normalizer", read_normalizer)),
         pre_tokenizer(read_part(file, "pre_tokenizer", read_pre_tokenizer)),
         decoder(read_part(file, "decoder", read_decoder)),
         model(read_part(file, "model", read_token_model)),
         added(find_part(file, "added_tokens"), required_model(),
-              [this](std::string_view text) { return normalized(text, of_added); }),
+              [this](std::string_view text) { return normalized(text, added_budget); }),
         around(read_part(file, "post_processor", read_special_tokens)) {}
 
   const Vocabulary& required_model() const {

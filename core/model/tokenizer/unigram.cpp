@@ -72,7 +72,7 @@ class Unigram : public TokenModel {
         if (best[end].id == kUnreachedToken || score > best[end].score) best[end] = {score, begin, id};
       };
       bool is_token = false;  // true if the character itself is a token
-      const std::size_t read = trie_.each_prefix(piece.substr(begin), [&](std::size_t length, TokenId id) {
+      const std::size_t read = trie_.visit_prefixes(piece.substr(begin), [&](std::size_t length, TokenId id) {
         offer(begin + length, id, scores_[id]);
         is_token |= begin + length == character_end;
       });

@@ -46,25 +46,25 @@ HWY_INLINE void join(Floats& a, Floats& b) {
   b = a - b;
   a = sum;
 }
-template <std::size_t kHalf, std::size_t kCount, std::size_t... kPair>
+template <std::size_t kStep, std::size_t kCount, std::size_t... kPair>
 HWY_INLINE void join_pairs(Floats (&v)[kCount], std::index_sequence<kPair...>) {
-  (join(v[kPair / kHalf * 2 * kHalf + kPair % kHalf], v[kPair / kHalf * 2 * kHalf + kPair % kHalf + kHalf]), ...);
+  (join(v[kPair / kStep * 2 * kStep + kPair % kStep], v[kPair / kStep * 2 * kStep + kPair % kStep + kStep]), ...);
 }
 // Transforms the values that the vectors have in one lane, for each lane.
-template <std::size_t kHalf = 1, std::size_t kCount>
+template <std::size_t kStep = 1, std::size_t kCount>
 HWY_INLINE void join_vectors(Floats (&v)[kCount]) {
-  if constexpr (kHalf < kCount) {
-    join_pairs<kHalf>(v, std::make_index_sequence<kCount / 2>());
-    join_vectors<2 * kHalf>(v);
+  if constexpr (kStep < kCount) {
+    join_pairs<kStep>(v, std::make_index_sequence<kCount / 2>());
+    join_vectors<2 * kStep>(v);
   }
 }
 
-// Joins the values that are `kHalf` apart among sixteen values of a row.
-template <Index kHalf>
+// Joins the values that are `kStep` apart among sixteen values of a row.
+template <Index kStep>
 HWY_INLINE Floats join_lanes(Floats v) {
   constexpr Index kWidth = Floats::kWidth;
-  if constexpr (kHalf >= kWidth) {
-    constexpr Index kPartDistance = kHalf / kWidth;
+  if constexpr (kStep >= kWidth) {
+    constexpr Index kPartDistance = kStep / kWidth;
     Floats joined;
     for (std::size_t k = 0; k < v.kParts; ++k)
       joined.part[k] = k & kPartDistance ? hn::Sub(v.part[k - kPartDistance], v.part[k])
@@ -74,8 +74,8 @@ HWY_INLINE Floats join_lanes(Floats v) {
     alignas(64) std::int32_t partner[kWidth];
     alignas(64) float sign[kWidth];
     for (Index l = 0; l < kWidth; ++l) {
-      partner[l] = to_int(l ^ kHalf);
-      sign[l] = l & kHalf ? -1.0f : 1.0f;
+      partner[l] = to_int(l ^ kStep);
+      sign[l] = l & kStep ? -1.0f : 1.0f;
     }
     const auto partners = hn::SetTableIndices(Tag<float>(), partner);
     const auto signs = hn::Load(Tag<float>(), sign);
@@ -191,15 +191,15 @@ float norm_of(Index n) {
 // them, because it rotates tiles of one tensor one after the other.
 const float* factors_of(const Rotation& rotation, Index n, Index first, Index count) {
   thread_local std::vector<float> factors;
-  thread_local std::uint64_t of_seed = 0;
-  thread_local Index of_n = 0;
-  thread_local bool of_drawn = true;
+  thread_local std::uint64_t factor_seed = 0;
+  thread_local Index factor_count = 0;
+  thread_local bool factors_drawn = true;
   const bool drawn = rotation.form == RotationForm::drawn;
-  if (rotation.seed != of_seed || n != of_n || drawn != of_drawn) {
+  if (rotation.seed != factor_seed || n != factor_count || drawn != factors_drawn) {
     factors.clear();
-    of_seed = rotation.seed;
-    of_n = n;
-    of_drawn = drawn;
+    factor_seed = rotation.seed;
+    factor_count = n;
+    factors_drawn = drawn;
   }
   for (Index i = factors.size(); i < first + count; ++i) factors.push_back(norm_of(n) * sign_of(rotation, i));
   return factors.data() + first;

@@ -359,21 +359,21 @@ MOESCOPE_ON_LANES T min_of(Lanes<T> v) {
   return joined(v, Smallest());
 }
 
-// Joins neighbouring groups of `kHalf` lanes of two vectors: groups of `a` into the even groups of the result, groups
+// Joins neighbouring groups of `kGroup` lanes of two vectors: groups of `a` into the even groups of the result, groups
 // of `b` into the odd ones.
 #if HWY_TARGET != HWY_SCALAR
-template <std::size_t kHalf, class D, class V, class Join>
+template <std::size_t kGroup, class D, class V, class Join>
 MOESCOPE_ON_LANES V joined_groups(D d, V a, V b, Join join) {
   [[maybe_unused]] const hn::RepartitionToWide<D> pairs;
-  if constexpr (2 * kHalf == hn::MaxLanes(D())) {
+  if constexpr (2 * kGroup == hn::MaxLanes(D())) {
     return join(hn::ConcatUpperLower(d, b, a), hn::ConcatLowerUpper(d, b, a));
-  } else if constexpr (kHalf == 1) {
+  } else if constexpr (kGroup == 1) {
     return join(hn::OddEven(b, a), hn::Shuffle2301(hn::OddEven(a, b)));
-  } else if constexpr (kHalf == 2) {
+  } else if constexpr (kGroup == 2) {
     const auto x = hn::BitCast(pairs, a), y = hn::BitCast(pairs, b);
     return join(hn::BitCast(d, hn::OddEven(y, x)), hn::BitCast(d, hn::Shuffle01(hn::OddEven(x, y))));
   } else {
-    static_assert(kHalf == 4);
+    static_assert(kGroup == 4);
     return join(hn::OddEvenBlocks(b, a), hn::SwapAdjacentBlocks(hn::OddEvenBlocks(a, b)));
   }
 }

@@ -96,12 +96,12 @@ HWY_INLINE void scan_block(const ElementLanes& f, const float* x, int depth, con
       nonzero += smaller(bits_as<std::uint32_t>(q), splat(1u));
       clipped += if_less(bits_as<std::int32_t>(top), bits_as<std::int32_t>(y), splat(1), splat(0));
     }
-    alignas(64) float each_err2[kWhatIfLanes], each_q2[kWhatIfLanes];
-    store(each_err2, err2);
-    store(each_q2, q2);
+    alignas(64) float lane_err2[kWhatIfLanes], lane_q2[kWhatIfLanes];
+    store(lane_err2, err2);
+    store(lane_q2, q2);
     for (int l = 0; l < kWhatIfLanes; ++l) {
-      sums.err2[l] += each_err2[l];
-      sums.q2[l] += each_q2[l];
+      sums.err2[l] += lane_err2[l];
+      sums.q2[l] += lane_q2[l];
     }
   }
   store(sums.zeros.data(), splat(depth) - bits_as<std::int32_t>(nonzero));

@@ -45,10 +45,10 @@ double largest_student_95(double degrees, int count) {
     double inside = 0, slope = 0;
     for (std::size_t i = 0; i < kParts; ++i) {
       const double z = c * scale[i] / std::numbers::sqrt2, one = std::erf(z);
-      double of_others = weight[i];
-      for (int other = 1; other < count; ++other) of_others *= one;
-      inside += of_others * one;
-      slope += of_others * count * std::numbers::inv_sqrtpi * std::numbers::sqrt2 * scale[i] * std::exp(-z * z);
+      double others_inside = weight[i];
+      for (int other = 1; other < count; ++other) others_inside *= one;
+      inside += others_inside * one;
+      slope += others_inside * count * std::numbers::inv_sqrtpi * std::numbers::sqrt2 * scale[i] * std::exp(-z * z);
     }
     step = std::log(0.95 * all / inside) * inside / slope;
   }

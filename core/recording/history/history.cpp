@@ -440,7 +440,7 @@ std::vector<float> History::assignments(std::span<const std::int64_t> edges) con
 std::vector<PyramidBin> History::expert_utilisation(int layer, int expert, std::span<const std::int64_t> edges) const {
   if (expert < 0 || edges.empty()) return std::vector<PyramidBin>(bins_of(edges));
   const std::lock_guard lock(state_->mutex);
-  return state_->load.of_expert(layer, expert, edges);
+  return state_->load.expert_series(layer, expert, edges);
 }
 
 std::vector<float> History::expert_bias(int layer, std::span<const std::int64_t> edges) const {

@@ -89,7 +89,7 @@ class LoadRows {
     const std::size_t experts = n_experts_;
     std::vector<float> lowest((edges.size() - 1) * experts, std::numeric_limits<float>::infinity());
     std::vector<float> image(lowest.size(), -1);
-    each_row(chunks_of(layer), edges, [&](std::size_t bin, const Chunk& chunk, std::size_t r) {
+    visit_rows(chunks_of(layer), edges, [&](std::size_t bin, const Chunk& chunk, std::size_t r) {
       const std::uint16_t* const codes = chunk.codes.data() + r * experts;
       const float unit = chunk.rows[r].unit;
       float* const lower = lowest.data() + bin * experts;
@@ -109,7 +109,7 @@ class LoadRows {
     const std::size_t experts = n_experts_;
     std::vector<float> image((edges.size() - 1) * experts);
     std::vector<float> steps(edges.size() - 1);
-    each_row(chunks_of(layer), edges, [&](std::size_t bin, const Chunk& chunk, std::size_t r) {
+    visit_rows(chunks_of(layer), edges, [&](std::size_t bin, const Chunk& chunk, std::size_t r) {
       const std::uint16_t* const codes = chunk.mean_codes() + r * experts;
       const auto weight = static_cast<float>(chunk.rows[r].steps);
       const float weighted_unit = weight * chunk.rows[r].mean_unit;
@@ -118,17 +118,17 @@ class LoadRows {
       steps[bin] += weight;
     });
     for (std::size_t i = 0; i < image.size(); ++i) {
-      const float of_bin = steps[i / experts];
-      image[i] = of_bin > 0 ? image[i] / of_bin : std::numeric_limits<float>::quiet_NaN();
+      const float bin_steps = steps[i / experts];
+      image[i] = bin_steps > 0 ? image[i] / bin_steps : std::numeric_limits<float>::quiet_NaN();
     }
     return image;
   }
 
-  std::vector<PyramidBin> of_expert(int layer, std::size_t expert, std::span<const std::int64_t> edges) const {
+  std::vector<PyramidBin> expert_series(int layer, std::size_t expert, std::span<const std::int64_t> edges) const {
     const std::size_t experts = n_experts_;
     std::vector<PyramidBin> bins(edges.size() - 1);
     if (expert >= experts) return bins;
-    each_row(chunks_of(layer), edges, [&](std::size_t b, const Chunk& chunk, std::size_t r) {
+    visit_rows(chunks_of(layer), edges, [&](std::size_t b, const Chunk& chunk, std::size_t r) {
       const Row& row = chunk.rows[r];
       const std::size_t at = r * experts + expert;
       const float mean = chunk.mean_codes()[at] * row.mean_unit;
@@ -144,14 +144,14 @@ class LoadRows {
 
   // Uses the first layer that has rows in the bin: all layers have the same assignments, except for dropped copies.
   std::vector<float> assignments(std::span<const std::int64_t> edges) const {
-    std::vector<float> of_bins(edges.size() - 1, kNoValue);
-    std::vector<int> of_layer(of_bins.size(), -1);
+    std::vector<float> assignments_by_bin(edges.size() - 1, kNoValue);
+    std::vector<int> layer_by_bin(assignments_by_bin.size(), -1);
     for (const auto& [number, layer] : layers_)
-      each_row(layer.chunks, edges, [&](std::size_t bin, const Chunk& chunk, std::size_t r) {
-        if (of_layer[bin] < 0) of_layer[bin] = number;
-        if (of_layer[bin] == number) of_bins[bin] = chunk.rows[r].assignments;
+      visit_rows(layer.chunks, edges, [&](std::size_t bin, const Chunk& chunk, std::size_t r) {
+        if (layer_by_bin[bin] < 0) layer_by_bin[bin] = number;
+        if (layer_by_bin[bin] == number) assignments_by_bin[bin] = chunk.rows[r].assignments;
       });
-    return of_bins;
+    return assignments_by_bin;
   }
 
   struct Row {
@@ -211,8 +211,8 @@ class LoadRows {
     const float mean_a = a.row.mean_unit * steps_a / (steps_a + steps_b);
     const float mean_b = b.row.mean_unit * steps_b / (steps_a + steps_b);
     for (std::size_t e = 0; e < n_experts; ++e) {
-      const float of_a = a.codes[e] * a.row.unit, of_b = b.codes[e] * b.row.unit;
-      farthest[e] = farther_from_one(std::min(of_a, of_b), std::max(of_a, of_b));
+      const float load_a = a.codes[e] * a.row.unit, load_b = b.codes[e] * b.row.unit;
+      farthest[e] = farther_from_one(std::min(load_a, load_b), std::max(load_a, load_b));
       means[e] = mean_a * a.means[e] + mean_b * b.means[e];
     }
     const std::size_t at = to.rows.size() * n_experts;
@@ -245,7 +245,7 @@ class LoadRows {
 
   // Calls visit(bin, chunk, index of the row in the chunk) for every row between the edges, in order.
   template <class Visit>
-  static void each_row(std::span<const Chunk> chunks, std::span<const std::int64_t> edges, Visit visit) {
+  static void visit_rows(std::span<const Chunk> chunks, std::span<const std::int64_t> edges, Visit visit) {
     std::size_t bin = 0;
     for (const Chunk& chunk : chunks) {
       if (chunk.rows.back().step < edges.front()) continue;

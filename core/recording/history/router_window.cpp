@@ -138,8 +138,8 @@ LayerValue worst_layer(const History& history, Metric metric, std::int64_t step,
 }
 
 LayerValue least_even_layer(const History& history, std::int64_t step) {
-  const LayerValue of_window = worst_layer(history, Metric::max_vio_window, step);
-  return of_window.layer >= 0 ? of_window : worst_layer(history, Metric::max_vio, step);
+  const LayerValue window_layer = worst_layer(history, Metric::max_vio_window, step);
+  return window_layer.layer >= 0 ? window_layer : worst_layer(history, Metric::max_vio, step);
 }
 
 }  // namespace moescope

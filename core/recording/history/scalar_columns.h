@@ -54,9 +54,9 @@ class ScalarColumns {
     steps_.truncate(rows);
     for (Pyramid& column : whole_) column.truncate(rows);
     for (auto& [layer, columns] : layers_) {
-      const std::size_t of_layer = columns.rows.row_of(rows);
-      columns.rows.truncate(of_layer);
-      for (Pyramid& column : columns.scalars) column.truncate(of_layer);
+      const std::size_t layer_rows = columns.rows.row_of(rows);
+      columns.rows.truncate(layer_rows);
+      for (Pyramid& column : columns.scalars) column.truncate(layer_rows);
     }
   }
 

@@ -205,12 +205,12 @@ std::string Engine::save_checkpoint(const std::string& folder) {
 // Gathers the first run's state from all ranks before any operation that can fail on one rank alone. Several runs do
 // not share ranks.
 void Engine::write_checkpoint_of_runs(const std::string& folder) {
-  const std::shared_ptr<const TrainerSnapshot> of_first = first().trainer.snapshot();
-  if (!of_first) return;
+  const std::shared_ptr<const TrainerSnapshot> first_snapshot = first().trainer.snapshot();
+  if (!first_snapshot) return;
   std::vector<RunToSave> runs;
   for (const Run& run : runs_)
     runs.push_back({run.trainer.config().name, [&](const std::string& file) {
-                      &run == &first() ? of_first->save(file) : run.trainer.save(file);
+                      &run == &first() ? first_snapshot->save(file) : run.trainer.save(file);
                     }});
   write_checkpoint(folder, next_step(), runs);
 }

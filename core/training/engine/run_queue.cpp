@@ -70,8 +70,8 @@ bool RunQueue::is_of_single_runs() const {
 }
 
 bool RunQueue::read_finished(std::size_t group) {
-  Baseline of_itself;
-  Baseline& baseline = is_of_single_runs() ? of_itself : baseline_;
+  Baseline own_baseline;
+  Baseline& baseline = is_of_single_runs() ? own_baseline : baseline_;
   std::vector<HistoryPtr> histories = finished_group(groups_[group], steps_, baseline);
   const std::lock_guard lock(mutex_);
   groups_[group].histories = std::move(histories);

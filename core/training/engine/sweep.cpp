@@ -147,10 +147,10 @@ std::vector<RunGroup> sweep_groups(const RunConfig& base, std::span<const SweepA
 std::vector<SweepPoint> sweep_points(std::span<const RunGroup> runs, std::span<const SweepAxis> axes,
                                      std::int64_t steps) {
   const std::size_t n = grid_size(axes);
-  std::vector<Measured> of_runs;
-  for (const RunGroup& run : runs) of_runs.push_back(measured(run, steps));
+  std::vector<Measured> run_measures;
+  for (const RunGroup& run : runs) run_measures.push_back(measured(run, steps));
   for (std::size_t seed = 0; seed + n <= runs.size(); seed += n)
-    add_sqnr(runs.subspan(seed, n), steps, std::span(of_runs).subspan(seed, n));
+    add_sqnr(runs.subspan(seed, n), steps, std::span(run_measures).subspan(seed, n));
   const bool by_validation = all_validate(runs, steps);
   double Measured::*const compared = by_validation ? &Measured::val_loss : &Measured::loss;
   const double inside = 1 - 0.05 / std::max<std::size_t>(1, n - 1);
@@ -163,12 +163,12 @@ std::vector<SweepPoint> sweep_points(std::span<const RunGroup> runs, std::span<c
     for (std::size_t i = point; i < runs.size(); i += n) {
       found.ended += history_of(runs[i]) != nullptr;
       found.lost += history_of(runs[i]) && has_lost_its_loss(*history_of(runs[i]));
-      found.losses.push_back(of_runs[i].loss);
-      if (point > 0) gaps.push_back(of_runs[i].*compared - of_runs[i - point].*compared);
+      found.losses.push_back(run_measures[i].loss);
+      if (point > 0) gaps.push_back(run_measures[i].*compared - run_measures[i - point].*compared);
     }
     const auto over_seeds = [&](double Measured::*figure) {
       std::vector<double> values;
-      for (std::size_t i = point; i < runs.size(); i += n) values.push_back(of_runs[i].*figure);
+      for (std::size_t i = point; i < runs.size(); i += n) values.push_back(run_measures[i].*figure);
       return mean_over_seeds(std::move(values));
     };
     found.loss = over_seeds(&Measured::loss);

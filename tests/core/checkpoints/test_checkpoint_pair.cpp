@@ -43,13 +43,13 @@ struct Ran {
   std::shared_ptr<History> a, b;
 };
 Ran run_pair(const SmallCheckpoint& a, const SmallCheckpoint& b) {
-  const CheckpointModel of_a(a.path()), of_b(b.path());
+  const CheckpointModel model_a(a.path()), model_b(b.path());
   const std::vector<LabelledText> both = texts();
   TextSources sources;
   sources.length = 16;
   sources.token_ids = {"a.txt", "b.txt"};
-  CheckpointPair pair({of_a, a.path()}, {of_b, b.path()}, both, sources, nullptr);
-  pair.set_weights(weight_difference(of_a, of_b, [](double) { return true; }));
+  CheckpointPair pair({model_a, a.path()}, {model_b, b.path()}, both, sources, nullptr);
+  pair.set_weights(weight_difference(model_a, model_b, [](double) { return true; }));
   Ran ran{.frames = {},
           .weights = pair.weights(),
           .a = std::make_shared<History>(pair.a().info()),
@@ -91,16 +91,16 @@ TEST(CheckpointPair, AChangedExpertIsNamed) {
       << ran.weights.text();
   EXPECT_NE(ran.weights.text().find("; and in 0 of 17 other tensors"), std::string::npos) << ran.weights.text();
   // |W_B - W_A| / |W_A| of the expert by hand: half the norm of w2, divided by the norm of w1, w2 and w3 together.
-  double of_w2 = 0, all = 0;
+  double w2_squares = 0, all = 0;
   const TensorFile file = open_tensors(a.path());
   for (const TensorView& tensor : file.tensors()) {
     if (tensor.name.find("layers.0.block_sparse_moe.experts.2.") == std::string::npos) continue;
     for (const float value : tensor.floats()) {
       all += static_cast<double>(value) * static_cast<double>(value);
-      if (tensor.name == kExpert) of_w2 += static_cast<double>(value) * static_cast<double>(value);
+      if (tensor.name == kExpert) w2_squares += static_cast<double>(value) * static_cast<double>(value);
     }
   }
-  const double expected = std::sqrt(0.25 * of_w2 / all);
+  const double expected = std::sqrt(0.25 * w2_squares / all);
   EXPECT_NEAR(static_cast<double>(ran.weights.layers.at(0).difference_E.at(2)), expected, 1e-5);
   const SpecialisationFrame& shown = ran.frames.back().b.specialisation.at(0);
   EXPECT_NEAR(static_cast<double>(shown.weight_sqnr_E.at(2)), -20 * std::log10(expected), 1e-3);

@@ -115,8 +115,8 @@ TEST(FormatPlan, IsAsGoodAsTheBestOfAllAssignments) {
     }
     EXPECT_LE(plan.ranking_divergence.mean, smallest * 1.1 + plan.ranking_divergence.interval) << bits;
     std::vector<double> behind = figures_of(model, plan.groups, measures).loss_change;
-    const std::vector<double> of_best = figures_of(model, best, measures).loss_change;
-    for (std::size_t i = 0; i < behind.size(); ++i) behind[i] -= of_best[i];
+    const std::vector<double> best_changes = figures_of(model, best, measures).loss_change;
+    for (std::size_t i = 0; i < behind.size(); ++i) behind[i] -= best_changes[i];
     const FigureOfPieces difference = figure_of_pieces(behind);
     EXPECT_LE(difference.mean, difference.interval) << bits;
   }

@@ -29,11 +29,11 @@ struct Stored {
 };
 using StoredTensors = std::map<std::string, Stored>;
 
-Stored of_floats(std::vector<std::size_t> shape, const std::vector<float>& values) {
+Stored float_tensor(std::vector<std::size_t> shape, const std::vector<float>& values) {
   const auto bytes = std::as_bytes(std::span(values));
   return {DType::f32, std::move(shape), {bytes.begin(), bytes.end()}};
 }
-Stored of_codes(DType dtype, std::vector<std::size_t> shape, std::size_t bytes) {
+Stored code_tensor(DType dtype, std::vector<std::size_t> shape, std::size_t bytes) {
   return {dtype, std::move(shape), std::vector<std::byte>(bytes, std::byte{0x38})};
 }
 
@@ -74,9 +74,9 @@ class Fp8Checkpoint {
     std::size_t count = 1;
     for (const std::size_t extent : shape) count *= extent;
     tensors_ = tensors_of(folder_);
-    tensors_[kCodedExpert] = of_codes(DType::f8_e4m3, {24, 16}, 24 * 16);
+    tensors_[kCodedExpert] = code_tensor(DType::f8_e4m3, {24, 16}, 24 * 16);
     if (count > 0)
-      tensors_[std::string(kCodedExpert) + "_scale_inv"] = of_floats(shape, std::vector<float>(count, 0.5f));
+      tensors_[std::string(kCodedExpert) + "_scale_inv"] = float_tensor(shape, std::vector<float>(count, 0.5f));
   }
   std::string problem() const {
     write(folder_.file("model.safetensors"), tensors_);
@@ -128,7 +128,7 @@ TEST(StoredContradictions, DamagedScalesAreNamed) {
   const Json fp8{{"quant_method", "fp8"}, {"weight_block_size", {8, 8}}};
   for (const float damaged : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -1.0f}) {
     Fp8Checkpoint checkpoint("damaged", {3, 2}, fp8);
-    checkpoint.tensors()[std::string(kCodedExpert) + "_scale_inv"] = of_floats({3, 2}, {1, 1, damaged, 1, 1, 1});
+    checkpoint.tensors()[std::string(kCodedExpert) + "_scale_inv"] = float_tensor({3, 2}, {1, 1, damaged, 1, 1, 1});
     EXPECT_TRUE(says(checkpoint.problem(), std::string(kCodedExpert) + "_scale_inv': a scale is "))
         << checkpoint.problem();
   }
@@ -139,7 +139,7 @@ TEST(StoredContradictions, TensorsThatChangeCodesAreNamed) {
   const std::string module = std::string(kCodedExpert).substr(0, std::string(kCodedExpert).size() - 7);
   for (const std::string& name : {std::string(kCodedExpert) + "_g_idx", module + ".pre_quant_scale"}) {
     Fp8Checkpoint checkpoint("other", {3, 2}, fp8);
-    checkpoint.tensors()[name] = of_floats({16}, std::vector<float>(16, 1.0f));
+    checkpoint.tensors()[name] = float_tensor({16}, std::vector<float>(16, 1.0f));
     EXPECT_TRUE(says(checkpoint.problem(), "'" + name + "'")) << checkpoint.problem();
   }
 }

@@ -221,8 +221,8 @@ TEST(TrainingStart, TokensAreThoseOfTheTokenizer) {
   EXPECT_EQ(run_from_checkpoint(folder / "model").data.tokenizer, folder / "model/tokenizer.json");
   std::filesystem::rename(folder / "model/tokenizer.json", folder / "elsewhere.json");
   std::filesystem::create_symlink(folder / "elsewhere.json", folder / "model/tokenizer.json");
-  const std::string of_link = problem_of([&] { run_from_checkpoint(folder / "model"); });
-  EXPECT_NE(of_link.find("is a link to"), std::string::npos) << of_link;
+  const std::string link_problem = problem_of([&] { run_from_checkpoint(folder / "model"); });
+  EXPECT_NE(link_problem.find("is a link to"), std::string::npos) << link_problem;
   config.model.vocab = 258;
   std::vector<Trainer> trainers;
   trainers.emplace_back(config);

@@ -78,8 +78,8 @@ void expect_promises(const CalibrationReport& report, const std::string& which) 
   EXPECT_LE(report.comm.median, kCommMedian) << which;
 }
 
-void each_time(toml::table& measured, const std::vector<const char*>& lists,
-               const std::function<double(double)>& change) {
+void change_times(toml::table& measured, const std::vector<const char*>& lists,
+                  const std::function<double(double)>& change) {
   for (const char* list : lists) {
     if (!measured.contains(list)) continue;
     for (toml::node& row : rows_of(measured, list))
@@ -117,7 +117,7 @@ TEST(LayerModel, ManualHasTheErrorsOfBothHosts) {
 TEST(LayerModel, NeverLooksAtTheTimesOfLayers) {
   for (const char* name : kFiles) {
     toml::table changed = file(name);
-    each_time(changed, {"ep_layer"}, [](double ms) { return 3 * ms + 7; });
+    change_times(changed, {"ep_layer"}, [](double ms) { return 3 * ms + 7; });
     const CalibrationReport before = report_of(file(name)), after = report_of(changed);
     ASSERT_EQ(before.rows.size(), after.rows.size());
     for (std::size_t i = 0; i < before.rows.size(); ++i) {
@@ -132,7 +132,7 @@ TEST(LayerModel, NeverLooksAtTheTimesOfLayers) {
 TEST(LayerModel, ScalesWithItsParts) {
   for (const char* name : kFiles) {
     toml::table slow = file(name);
-    each_time(slow, kParts, [](double ms) { return 2 * ms; });
+    change_times(slow, kParts, [](double ms) { return 2 * ms; });
     const CalibrationReport before = report_of(file(name)), after = report_of(slow, 2150);
     for (std::size_t i = 0; i < before.rows.size(); ++i)
       EXPECT_NEAR(after.rows[i].predicted.layer_ms() / before.rows[i].predicted.layer_ms(), 2, 1e-9);
@@ -144,7 +144,7 @@ TEST(LayerModel, KeepsItsPromisesUnderMeasurementNoise) {
   std::uniform_real_distribution<double> noise(0.95, 1.05);
   for (const char* name : kFiles) {
     toml::table noisy = file(name);
-    each_time(noisy, kParts, [&](double ms) { return ms * noise(rng); });
+    change_times(noisy, kParts, [&](double ms) { return ms * noise(rng); });
     expect_promises(report_of(noisy), name);
   }
 }

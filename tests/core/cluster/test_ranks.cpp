@@ -190,8 +190,8 @@ void expect_counted_bytes(TokenPayload payload, const RowBytes& row, bool over_n
     for (const auto& moe : learner.model().moe()) {
       const WholeRouter router(moe.router, learner.model().part());
       if (ranks.rank() != 0) continue;
-      const auto of_layer = wire_bytes(count_volumes(router.get().ids, 2, 8, 4, 2), over_nodes, row);
-      for (std::size_t i = 0; i < 16; ++i) counted[i] += of_layer[i];
+      const auto layer_bytes = wire_bytes(count_volumes(router.get().ids, 2, 8, 4, 2), over_nodes, row);
+      for (std::size_t i = 0; i < 16; ++i) counted[i] += layer_bytes[i];
     }
     if (ranks.rank() == 0) wire = moved;
   });

@@ -231,12 +231,12 @@ TEST(GeneratedDataset, PacksDocumentsOfUnevenLength) {
     const Batch a = plain->batch(step), b = packed->batch(step);
     ASSERT_EQ(b.token_domain.size(), 5u * 64u);
     for (std::size_t i = 0; i < 64; ++i) {
-      std::multiset<std::array<int, 3>> of_a, of_b;
+      std::multiset<std::array<int, 3>> tokens_a, tokens_b;
       for (std::size_t t = i; t < 5 * 64; t += 64) {
-        of_a.insert({a.input[t], a.target[t], a.domain_of(t)});
-        of_b.insert({b.input[t], b.target[t], b.domain_of(t)});
+        tokens_a.insert({a.input[t], a.target[t], a.domain_of(t)});
+        tokens_b.insert({b.input[t], b.target[t], b.domain_of(t)});
       }
-      ASSERT_EQ(of_a, of_b) << step << ' ' << i;
+      ASSERT_EQ(tokens_a, tokens_b) << step << ' ' << i;
     }
     // Five sequences have five domains, so that a change of the domain is the start of a document.
     std::vector<int> begins;

@@ -27,7 +27,7 @@ class FolderWalks : public testing::Test {
   }
   std::vector<std::string> visited(const std::string& folder, int deepest = 8) const {
     std::vector<std::string> names;
-    each_file_below(folder, deepest, [&](const fs::path& file) {
+    visit_files_below(folder, deepest, [&](const fs::path& file) {
       names.push_back(file.lexically_relative(folder).string());
       return true;
     });

@@ -163,7 +163,7 @@ TEST_F(ForeignFiles, TomlInOtherEncodingsIsNamed) {
   EXPECT_EQ(find_lesson(gzip).problems.at(0).text(), gzip + kDamagedGzip);
   ImportOptions with_tags;
   with_tags.tags = gzip;
-  EXPECT_EQ(thrown([&] { TagMap::of_log(with_tags, "run.jsonl"); }), gzip + kDamagedGzip);
+  EXPECT_EQ(thrown([&] { TagMap::for_log(with_tags, "run.jsonl"); }), gzip + kDamagedGzip);
   const std::string latin = put("b.toml", "seed = 1\nname = \"gr\xfcn\"\n");
   EXPECT_EQ(load_config(latin).problems.at(0).text(),
             latin + ": line 2: byte 0xfc is not UTF-8 (Latin-1?): iconv -f ISO-8859-1 -t UTF-8 makes it readable");

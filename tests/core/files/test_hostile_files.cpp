@@ -341,7 +341,7 @@ TEST_F(HostileFiles, PipesDevicesAndFoldersAreRefusedByEveryReader) {
        [](const std::string& p) {
          ImportOptions options;
          options.tags = p;
-         TagMap::of_log(options, "run.jsonl");
+         TagMap::for_log(options, "run.jsonl");
        }},
       {"h.toml", [](const std::string& p) { hardware_profile(p); }},
       {"x", [](const std::string& p) { file_kind(p); }},

@@ -337,7 +337,7 @@ TEST_F(Explain, NumbersAreThoseOfTheFrame) {
   EXPECT_EQ(use.expression, std::to_string(router.tokens_per_expert[3]) + " * 8 / 512");
   EXPECT_EQ(use.place, "layer 1, expert 3, step 24");
   const Explanation together =
-      explain_figure(b(), {.key = "utilisation", .layer = 1, .expert = 3, .step = 24, .of_window = true});
+      explain_figure(b(), {.key = "utilisation", .layer = 1, .expert = 3, .step = 24, .uses_window = true});
   EXPECT_EQ(together.value, static_cast<double>(layer_window(b(), 1, 24).utilisation[3]));
   EXPECT_EQ(together.place, "layer 1, expert 3, steps 0 to 24 together");
   const auto largest_count = *std::ranges::max_element(router.tokens_per_expert);
@@ -464,9 +464,9 @@ TEST(ExplainLog, AnImportedLogHasWhatItHas) {
   for (const FigureKey& key :
        std::initializer_list<FigureKey>{"ce_loss", "grad_norm", "max_vio", "max_vio_window", "cv", "entropy_norm",
                                         "dead_fraction", "utilisation", "score_entropy", "margin", "max_vio_p90"}) {
-    const bool of_run = key == "ce_loss" || key == "grad_norm" || key == "max_vio_p90";
+    const bool is_run_figure = key == "ce_loss" || key == "grad_norm" || key == "max_vio_p90";
     expect_it_adds_up(
-        explain_figure(*history, {.key = key, .layer = of_run ? kWholeRun : 3, .expert = 7, .step = 1000}));
+        explain_figure(*history, {.key = key, .layer = is_run_figure ? kWholeRun : 3, .expert = 7, .step = 1000}));
   }
   const Explanation none = explain_figure(*history, {.key = "gate_mass", .layer = 3, .expert = 7, .step = 1000});
   EXPECT_TRUE(none.expression.empty());

@@ -20,7 +20,7 @@ constexpr FindingKind kFaults[] = {FindingKind::stale_bias, FindingKind::flat_au
                                    FindingKind::shared_excess, FindingKind::counted_twice};
 
 std::size_t count_of_kind(const std::vector<Finding>& findings, FindingKind kind) {
-  return of_kind(findings, kind).size();
+  return findings_of_kind(findings, kind).size();
 }
 
 MadeUpShares uneven_shares() {
@@ -76,7 +76,7 @@ TEST(Faults, ABiasInBf16FarFromZeroIsFound) {
 
 TEST(Faults, ExpertsThatTheOptimizerDoesNotHaveAreFound) {
   const auto findings = nano_findings([](RunConfig& c) { c.optimizer.fault_missing_experts = "1:2, 1:5"; }, 210);
-  const auto unchanged = of_kind(findings, FindingKind::unchanged_experts);
+  const auto unchanged = findings_of_kind(findings, FindingKind::unchanged_experts);
   ASSERT_EQ(unchanged.size(), 1u) << all_text(findings);
   EXPECT_EQ(unchanged[0].layers, std::vector<int>{1});
   EXPECT_EQ(unchanged[0].experts, (std::vector<int>{2, 5}));
@@ -85,7 +85,8 @@ TEST(Faults, ExpertsThatTheOptimizerDoesNotHaveAreFound) {
   const auto all =
       nano_findings([](RunConfig& c) { c.optimizer.fault_missing_experts = "2:0,2:1,2:2,2:3,2:4,2:5,2:6,2:7"; }, 210);
   ASSERT_EQ(count_of_kind(all, FindingKind::unchanged_experts), 1u) << all_text(all);
-  EXPECT_EQ(of_kind(all, FindingKind::unchanged_experts)[0].title, "Layer 2: the weights of all experts are unchanged");
+  EXPECT_EQ(findings_of_kind(all, FindingKind::unchanged_experts)[0].title,
+            "Layer 2: the weights of all experts are unchanged");
 }
 
 TEST(Faults, TokensThatAreCountedTwiceAreFound) {
@@ -134,7 +135,7 @@ TEST(FaultsInLogs, OnlyTwiceTheSlotsIsFound) {
     log.steps(260, [&](int, RouterFrame& router) {
       router.tokens_per_expert.assign(MadeUp::kExperts, times * MadeUp::kTokens * MadeUp::kTopK / MadeUp::kExperts);
     });
-    const auto found = of_kind(log.findings(), FindingKind::counted_twice);
+    const auto found = findings_of_kind(log.findings(), FindingKind::counted_twice);
     ASSERT_EQ(found.size(), times == 2 ? 1u : 0u) << times;
     if (times == 2) {
       EXPECT_EQ(found[0].observation, "The counts of a step add up to 4,096. Tokens of a step times top_k are 2,048.");
@@ -192,7 +193,7 @@ TEST(FaultsInLogs, AnAuxiliaryLossOfAllLayersCountsWhereItIsZero) {
     LoggedRun log(R"({"router_aux_loss_coef": 0.01})");
     log.aux_of_all = value;
     log.steps(260, [](int, RouterFrame&) {});
-    const auto found = of_kind(log.findings(), FindingKind::flat_auxiliary);
+    const auto found = findings_of_kind(log.findings(), FindingKind::flat_auxiliary);
     ASSERT_EQ(found.size(), value == 0 ? 1u : 0u) << all_text(log.findings());
     if (value == 0) {
       EXPECT_EQ(found[0].layers, std::vector<int>{1}) << "the load of the other is even";
@@ -243,7 +244,7 @@ TEST(FaultsInLogs, KExpertsWithOneExcessAreFound) {
     LoggedRun log("{}");
     log.steps(
         260, [](int, RouterFrame&) {}, shares);
-    const auto found = of_kind(log.findings(), FindingKind::shared_excess);
+    const auto found = findings_of_kind(log.findings(), FindingKind::shared_excess);
     ASSERT_EQ(found.size(), wrong ? 1u : 0u) << all_text(log.findings());
     if (wrong) {
       EXPECT_EQ(found[0].experts, (std::vector<int>{4, 9}));
@@ -271,7 +272,7 @@ TEST(FaultsInLogs, ExpertsThatDoNotChangeAreFound) {
       }
       run.push();
     }
-    const auto found = of_kind(find_all(run.history()), FindingKind::unchanged_experts);
+    const auto found = findings_of_kind(find_all(run.history()), FindingKind::unchanged_experts);
     ASSERT_EQ(found.size(), 1u) << all_text(find_all(run.history()));
     EXPECT_EQ(found[0].layers, std::vector<int>{1});
     EXPECT_EQ(found[0].experts, std::vector<int>{7});

@@ -44,21 +44,21 @@ HistoryPtr nano_run(double bias_update_rate, std::int64_t seed = 1) {
 TEST(Findings, WithoutBalancingTheFirstThreeLayersCollapse) {
   const auto findings = find_all(sample_log("unbalanced_bf16"));
   std::vector<int> collapsed, starved;
-  for (const Finding& f : of_kind(findings, FindingKind::collapsed)) {
+  for (const Finding& f : findings_of_kind(findings, FindingKind::collapsed)) {
     EXPECT_TRUE(f.ongoing);
     EXPECT_EQ(f.severity, Severity::severe);
     EXPECT_GT(f.steps.first, 300);
     EXPECT_LT(f.steps.first, 600);
     collapsed.push_back(f.layers.front());
   }
-  for (const Finding& f : of_kind(findings, FindingKind::starved)) {
+  for (const Finding& f : findings_of_kind(findings, FindingKind::starved)) {
     EXPECT_GE(f.experts.size(), 8u);
     EXPECT_NE(f.observation.find("The longest time without a token was"), std::string::npos) << f.observation;
     starved.push_back(f.layers.front());
   }
   EXPECT_EQ(collapsed, (std::vector<int>{1, 2, 3}));
   EXPECT_EQ(starved, (std::vector<int>{1, 2, 3, 4}));
-  EXPECT_TRUE(of_kind(findings, FindingKind::dead).empty());
+  EXPECT_TRUE(findings_of_kind(findings, FindingKind::dead).empty());
   for (const Finding& f : findings) {
     ASSERT_FALSE(f.layers.empty()) << f.title;
     // The deep layers settle, but unevenly.
@@ -73,8 +73,8 @@ TEST(Findings, CollapseIsSeenComing) {
   FindingsScan scan(history);
   scan.advance(299);
   std::set<int> layers;
-  for (const Finding& f : of_kind(scan.findings(), FindingKind::collapsing)) layers.insert(f.layers.front());
-  EXPECT_TRUE(of_kind(scan.findings(), FindingKind::collapsed).empty());
+  for (const Finding& f : findings_of_kind(scan.findings(), FindingKind::collapsing)) layers.insert(f.layers.front());
+  EXPECT_TRUE(findings_of_kind(scan.findings(), FindingKind::collapsed).empty());
   for (const int layer : {1, 2, 3}) EXPECT_TRUE(layers.contains(layer)) << layer;
 }
 
@@ -85,7 +85,7 @@ TEST(Findings, OneLayerDoesNotRecoverFromTheShift) {
   ASSERT_EQ(soon.size(), 1u) << all_text(soon);
   EXPECT_EQ(soon[0].kind, FindingKind::load_shift);
   const auto findings = find_all(history);
-  const auto found = of_kind(findings, FindingKind::no_recovery);
+  const auto found = findings_of_kind(findings, FindingKind::no_recovery);
   ASSERT_EQ(found.size(), 1u) << all_text(findings);
   EXPECT_EQ(found[0].layers, std::vector<int>{1});
   EXPECT_EQ(found[0].steps.first, 700);
@@ -146,7 +146,7 @@ TEST(Findings, NothingChangesBetweenTheBatchesOfACheckpoint) {
 }
 
 TEST(Findings, ABiasThatRingsIsFound) {
-  const auto findings = of_kind(find_all(nano_run(kRingingRate), 249), FindingKind::oscillating_bias);
+  const auto findings = findings_of_kind(find_all(nano_run(kRingingRate), 249), FindingKind::oscillating_bias);
   ASSERT_EQ(findings.size(), 2u);
   EXPECT_EQ(findings[0].knobs, std::vector<Setting>{&RouterConfig::bias_update_rate});
   EXPECT_TRUE(findings[0].ongoing);
@@ -163,7 +163,7 @@ TEST(Findings, ABiasThatRingsIsFoundWhereEverySecondStepIsLogged) {
       if (step % 2 == 1) frame->routers.clear();
       history->append(std::move(frame));
     }
-    return of_kind(find_all(history), FindingKind::oscillating_bias);
+    return findings_of_kind(find_all(history), FindingKind::oscillating_bias);
   };
   EXPECT_TRUE(rings(kHealthyRate).empty());
   const auto findings = rings(kRingingRate);
@@ -191,13 +191,14 @@ HistoryPtr without_bias(const History& history) {
 
 TEST(Findings, ALoadThatSwingsIsFoundWhereTheBiasIsNotLogged) {
   const HistoryPtr healthy = without_bias(*nano_run(kHealthyRate));
-  EXPECT_TRUE(of_kind(find_all(healthy), FindingKind::oscillating_bias).empty());
+  EXPECT_TRUE(findings_of_kind(find_all(healthy), FindingKind::oscillating_bias).empty());
   const auto lacks = checks_of(*healthy, {}).not_checked;
   EXPECT_TRUE(std::ranges::any_of(lacks, [](const std::string& line) {
     return line.starts_with("oscillation by the bias: needs the bias of successive steps");
   }));
   for (const std::string& line : checks_of(*healthy, {}).passed) EXPECT_EQ(line.find("oscillate"), std::string::npos);
-  const auto findings = of_kind(find_all(without_bias(*nano_run(kRingingRate))), FindingKind::oscillating_bias);
+  const auto findings =
+      findings_of_kind(find_all(without_bias(*nano_run(kRingingRate))), FindingKind::oscillating_bias);
   ASSERT_FALSE(findings.empty());
   EXPECT_NE(findings[0].observation.find("the log does not have the bias"), std::string::npos)
       << findings[0].observation;
@@ -269,7 +270,7 @@ TEST(Findings, DeadExpertsOfWholeRanksAreNamedAsARange) {
     MadeUp::Shares dead = MadeUp::even();
     std::fill_n(dead.begin() + 4, 8, 0.0);
     run.steps(250, dead, MadeUp::even());
-    const auto findings = of_kind(find_all(run.history()), FindingKind::dead);
+    const auto findings = findings_of_kind(find_all(run.history()), FindingKind::dead);
     ASSERT_EQ(findings.size(), 1u);
     const bool in_order = std::string_view(config).find("balanced") == std::string_view::npos;
     const std::string names = in_order ? "xperts 4 to 11 on ranks 1 and 2 at EP 4 " : "xperts 4 to 11 ";

@@ -76,7 +76,7 @@ TEST(LossLost, WeightsHoldNaNOnlyWhereThatIsKnown) {
     frame.ce_loss = kNaN;
     frame.grad_norm = grad_norm;
     run.push();
-    const auto found = of_kind(find_all(run.history()), FindingKind::loss_not_finite);
+    const auto found = findings_of_kind(find_all(run.history()), FindingKind::loss_not_finite);
     return found.size() == 1 ? found[0] : Finding{};
   };
   EXPECT_TRUE(tells(lost("[router]\ntop_k = 2\n", kNaN), "The weights contain NaN, so that"));
@@ -95,7 +95,7 @@ TEST(LossLost, IsFoundWhereOldStepsHaveOnlyMeans) {
     history->append(std::move(frame));
   }
   ASSERT_TRUE(std::isfinite(history->values(Metric::ce_loss, kWholeRun, {1003, 1003}).front()));
-  const auto found = of_kind(find_all(history), FindingKind::loss_not_finite);
+  const auto found = findings_of_kind(find_all(history), FindingKind::loss_not_finite);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_NEAR(static_cast<double>(found[0].steps.first), 1003, 300);
   EXPECT_FALSE(found[0].ongoing);
@@ -176,7 +176,7 @@ TEST(Chance, ACollapseOfSmallBatchesIsStillSeen) {
     router.max_vio = max_vio(router.tokens_per_expert);
     history->append(std::move(frame));
   }
-  const auto found = of_kind(find_all(history), FindingKind::collapsed);
+  const auto found = findings_of_kind(find_all(history), FindingKind::collapsed);
   ASSERT_EQ(found.size(), 1u) << all_text(find_all(history));
   EXPECT_TRUE(tells(found[0], "8.9 of 64 experts")) << found[0].observation;
 }
@@ -189,7 +189,8 @@ TEST(Chance, ExpertsThatTakeTurnsAreNoCollapse) {
     run.next().routers = {run.router(1, shares), run.router(2, MadeUp::even())};
     run.push();
   }
-  EXPECT_TRUE(of_kind(find_all(run.history()), FindingKind::collapsed).empty()) << all_text(find_all(run.history()));
+  EXPECT_TRUE(findings_of_kind(find_all(run.history()), FindingKind::collapsed).empty())
+      << all_text(find_all(run.history()));
 }
 
 TEST(Chance, TheCardOfUtilisationGoesByTheNumberOfTokens) {
@@ -214,7 +215,7 @@ TEST(FindingCauses, ALossThatDoesNotFallIsFound) {
   config.optimizer.lr = 1e-6;
   config.optimizer.lr_min = 0;
   const auto findings = find_all(trained(config, 400));
-  const auto stuck = of_kind(findings, FindingKind::loss_stuck);
+  const auto stuck = findings_of_kind(findings, FindingKind::loss_stuck);
   ASSERT_EQ(stuck.size(), 1u) << all_text(findings);
   EXPECT_EQ(stuck[0].title, "The loss does not fall");
   EXPECT_TRUE(stuck[0].ongoing);
@@ -231,7 +232,7 @@ TEST(FindingCauses, APlateauAfterAFallIsAFindingButNoVerdict) {
     }
     FindingsScan scan(run.history());
     scan.advance(INT64_MAX);
-    const auto stuck = of_kind(scan.findings(), FindingKind::loss_stuck);
+    const auto stuck = findings_of_kind(scan.findings(), FindingKind::loss_stuck);
     ASSERT_EQ(stuck.size(), 1u) << plateau;
     EXPECT_EQ(stuck[0].title, "The loss does not fall");
     EXPECT_EQ(judge_health(scan).verdict, plateau < 4 ? HealthVerdict::healthy : HealthVerdict::attention);
@@ -246,7 +247,7 @@ TEST(FindingCauses, ALossThatRoseAndStaysUpIsFound) {
     run.next().ce_loss = 3.1f;
     run.push();
   }
-  const auto stuck = of_kind(find_all(run.history()), FindingKind::loss_stuck);
+  const auto stuck = findings_of_kind(find_all(run.history()), FindingKind::loss_stuck);
   ASSERT_EQ(stuck.size(), 1u) << all_text(find_all(run.history()));
   EXPECT_TRUE(tells(stuck[0], "The loss rose at step 400 and stays up"));
   EXPECT_TRUE(tells(stuck[0], "Changed by hand before the finding: optimizer.lr 0.002 -> 0.2 at step 400"))
@@ -257,8 +258,8 @@ TEST(FindingCauses, ASaturatedRouterIsNotTheBiassFault) {
   RunConfig config = load_preset("nano").config;
   config.optimizer.router_lr_factor = 300;
   const auto findings = find_all(trained(config, 210));
-  EXPECT_EQ(of_kind(findings, FindingKind::saturated).size(), 2u) << all_text(findings);
-  EXPECT_TRUE(of_kind(findings, FindingKind::oscillating_bias).empty()) << all_text(findings);
+  EXPECT_EQ(findings_of_kind(findings, FindingKind::saturated).size(), 2u) << all_text(findings);
+  EXPECT_TRUE(findings_of_kind(findings, FindingKind::oscillating_bias).empty()) << all_text(findings);
 }
 
 // Loads swing with almost no margin: scores are the same for every token, at an ordinary bias rate.
@@ -279,8 +280,8 @@ TEST(FindingCauses, ABlindRouterIsNotTheBiassFault) {
       run.push();
     }
     const auto findings = find_all(run.history());
-    EXPECT_EQ(of_kind(findings, FindingKind::uninformative).size(), blind ? 1u : 0u) << all_text(findings);
-    EXPECT_EQ(of_kind(findings, FindingKind::oscillating_bias).size(), blind ? 0u : 1u) << all_text(findings);
+    EXPECT_EQ(findings_of_kind(findings, FindingKind::uninformative).size(), blind ? 1u : 0u) << all_text(findings);
+    EXPECT_EQ(findings_of_kind(findings, FindingKind::oscillating_bias).size(), blind ? 0u : 1u) << all_text(findings);
   }
 }
 
@@ -291,7 +292,7 @@ TEST(FindingCauses, AnAuxiliaryLossThatDominatesIsFound) {
       run.next().aux_loss = aux;
       run.push();
     }
-    return of_kind(find_all(run.history()), FindingKind::auxiliary_dominates);
+    return findings_of_kind(find_all(run.history()), FindingKind::auxiliary_dominates);
   };
   ASSERT_EQ(with_aux(30).size(), 1u);
   EXPECT_EQ(with_aux(30)[0].severity, Severity::warning);
@@ -304,7 +305,7 @@ TEST(FindingCauses, TopOneWithNormalisedGatesTeachesTheRouterNothing) {
   const auto untaught = [](const std::string& more) {
     MadeUp run("[router]\ntop_k = 1\n" + more);
     run.steps(5, MadeUp::even(), MadeUp::even());
-    return of_kind(find_all(run.history()), FindingKind::no_gradient);
+    return findings_of_kind(find_all(run.history()), FindingKind::no_gradient);
   };
   const std::string normalised = "route_norm = true\naux_mode = \"none\"\naux_coeff = 0.0\nz_coeff = 0.0\n";
   ASSERT_EQ(untaught(normalised).size(), 1u);
@@ -313,9 +314,9 @@ TEST(FindingCauses, TopOneWithNormalisedGatesTeachesTheRouterNothing) {
   EXPECT_TRUE(untaught(normalised + "frozen = true\n").empty());
   EXPECT_TRUE(tells(untaught("route_norm = true\naux_mode = \"batch\"\naux_coeff = 0.01\n")[0], "Only the auxiliary"));
   RunConfig config = load_preset("nano").config;  // as the program writes it
-  EXPECT_TRUE(of_kind(find_all(trained(config, 12)), FindingKind::no_gradient).empty());
+  EXPECT_TRUE(findings_of_kind(find_all(trained(config, 12)), FindingKind::no_gradient).empty());
   config.router.top_k = 1;
-  EXPECT_EQ(of_kind(find_all(trained(config, 12)), FindingKind::no_gradient).size(), 1u);
+  EXPECT_EQ(findings_of_kind(find_all(trained(config, 12)), FindingKind::no_gradient).size(), 1u);
 }
 
 TEST(FindingCauses, ARouterWithoutGradientPassesNoCheckBeforeTheFirstStep) {
@@ -343,7 +344,7 @@ TEST(FindingCauses, ALayerThatStaysUnevenBelowFourTimesIsFound) {
 
   MadeUp log("[router]\nbias_update_rate = 0.0\naux_mode = \"none\"\n");
   log.steps(450, uneven, MadeUp::even());
-  const auto found = of_kind(find_all(log.history()), FindingKind::uneven);
+  const auto found = findings_of_kind(find_all(log.history()), FindingKind::uneven);
   ASSERT_EQ(found.size(), 1u) << all_text(find_all(log.history()));
   EXPECT_TRUE(tells(found[0], "No balancing: bias_update_rate = 0, aux_mode = none"));
 }
@@ -395,14 +396,14 @@ TEST(ByHand, PinnedBiasFrozenRouterAndForcedBalanceAreNamed) {
   hot[3] = 8;
   MadeUp pinned("[router]\npinned_bias = \"*:3=0.5\"\n");
   pinned.steps(450, hot, MadeUp::even());
-  const auto held = of_kind(find_all(pinned.history()), FindingKind::hot);
+  const auto held = findings_of_kind(find_all(pinned.history()), FindingKind::hot);
   ASSERT_EQ(held.size(), 1u) << all_text(find_all(pinned.history()));
   EXPECT_TRUE(tells(held[0], "The bias of expert 3 is held at 0.5")) << held[0].observation;
   EXPECT_EQ(held[0].severity, Severity::note);
 
   MadeUp frozen("[router]\nfrozen = true\n");
   frozen.steps(450, hot, MadeUp::even());
-  const auto resting = of_kind(find_all(frozen.history()), FindingKind::hot);
+  const auto resting = findings_of_kind(find_all(frozen.history()), FindingKind::hot);
   ASSERT_EQ(resting.size(), 1u);
   EXPECT_TRUE(tells(resting[0], "router.frozen"));
 
@@ -420,7 +421,7 @@ TEST(ByHand, AChangeIsNamedByWhatFollowsIt) {
   MadeUp::Shares uneven = MadeUp::even();
   uneven[2] = uneven[9] = 2.2;
   run.steps(60, uneven, uneven);
-  const auto found = of_kind(find_all(run.history()), FindingKind::load_shift);
+  const auto found = findings_of_kind(find_all(run.history()), FindingKind::load_shift);
   ASSERT_EQ(found.size(), 1u) << all_text(find_all(run.history()));
   EXPECT_TRUE(tells(found[0], "Changed by hand just before: data.mixture none -> code=1")) << found[0].observation;
 }

@@ -52,15 +52,15 @@ Make settles(double from, double steps, std::int64_t begin = 0) {
   };
 }
 
-Make of_kinds_in_turn(int kinds, double spread) {
+Make kinds_in_turn(int kinds, double spread) {
   return [=](SyntheticLog& log) {
-    std::vector<Shares> of_kind(static_cast<std::size_t>(kinds));
-    for (Shares& shares : of_kind)
+    std::vector<Shares> shares_by_kind(static_cast<std::size_t>(kinds));
+    for (Shares& shares : shares_by_kind)
       for (int e = 0; e < log.shape().experts; ++e) shares.push_back(std::exp(spread * log.normal()));
-    log.change = [&log, of_kind](std::int64_t, int layer, Shares& shares) {
-      const auto kind = static_cast<std::size_t>(log.uniform() * static_cast<double>(of_kind.size()));
+    log.change = [&log, shares_by_kind](std::int64_t, int layer, Shares& shares) {
+      const auto kind = static_cast<std::size_t>(log.uniform() * static_cast<double>(shares_by_kind.size()));
       for (std::size_t e = 0; e < shares.size(); ++e)
-        shares[e] *= of_kind[kind][(e + 7 * static_cast<std::size_t>(layer)) % shares.size()];
+        shares[e] *= shares_by_kind[kind][(e + 7 * static_cast<std::size_t>(layer)) % shares.size()];
     };
   };
 }
@@ -139,9 +139,9 @@ void add_healthy(std::vector<KnownLog>& logs) {
         {.experts = experts, .top_k = top_k, .steps = 1200, .lasting = lasting}, at_most(1.8));
   add("shares that drift", {.steps = 1500}, drifts(0.012));
   add("shares that drift, 16 experts", {.experts = 16, .top_k = 2, .steps = 1500}, drifts(0.015));
-  add("batches of one of 4 kinds of text", {.steps = 900, .lasting = 0.05}, of_kinds_in_turn(4, 0.22));
+  add("batches of one of 4 kinds of text", {.steps = 900, .lasting = 0.05}, kinds_in_turn(4, 0.22));
   add("batches of one of 10 kinds of text", {.experts = 16, .top_k = 2, .tokens = 512, .steps = 900, .lasting = 0.05},
-      of_kinds_in_turn(10, 0.35));
+      kinds_in_turn(10, 0.35));
   add("uneven batches around even shares", {.steps = 900, .by_batch = 0.35});
   add("uneven batches around even shares, every 20th step", {.steps = 2000, .interval = 20, .by_batch = 0.35});
   add("another kind of text, and even again after 60 steps", {.steps = 1300}, settles(2.5, 60, 700));

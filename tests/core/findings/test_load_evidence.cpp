@@ -85,7 +85,7 @@ TEST(LoadEvidence, TenLoadsShowTheFaultWhateverTheirDistance) {
   for (const std::int64_t interval : {50, 100, 101, 500, 4'000'000})
     for (const std::int64_t loads : {10, 19, 40}) {
       const auto finds = [&](const Change& change, FindingKind kind) {
-        return of_kind(find_all(log_of(loads, interval, change)), kind).size() == 1;
+        return findings_of_kind(find_all(log_of(loads, interval, change)), kind).size() == 1;
       };
       EXPECT_TRUE(finds(make_hot, FindingKind::hot)) << loads << ", every " << interval;
       EXPECT_TRUE(finds(make_dead, FindingKind::dead)) << loads << ", every " << interval;
@@ -100,7 +100,7 @@ TEST(LoadEvidence, TheWordsNameLoads) {
   EXPECT_EQ(young.verdict, HealthVerdict::too_young);
   EXPECT_TRUE(says(young.sentence, "4 of about 10 loads, one every 100 steps")) << young.sentence;
   EXPECT_TRUE(says(health_of(log_of(4, 100, make_dead)).sentence, "20 of 64 experts get no token"));
-  const auto found = of_kind(find_all(log_of(12, 500, make_hot)), FindingKind::hot);
+  const auto found = findings_of_kind(find_all(log_of(12, 500, make_hot)), FindingKind::hot);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_TRUE(says(found[0].observation, "hot for 12 loads, one every 500 steps")) << found[0].observation;
 }
@@ -119,7 +119,7 @@ TEST(LoadEvidence, OneTotalOfManyTokensIsJudged) {
   EXPECT_TRUE(says(full.sentence, "does not show when this began, or whether it lasts")) << full.sentence;
   EXPECT_EQ(health_of(total(100'000, make_even)).verdict, HealthVerdict::healthy);
   EXPECT_EQ(health_of(total(2'000, make_dead)).verdict, HealthVerdict::too_young);
-  const auto found = of_kind(find_all(total(100'000, make_dead)), FindingKind::dead);
+  const auto found = findings_of_kind(find_all(total(100'000, make_dead)), FindingKind::dead);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_TRUE(says(found[0].observation, "does not show when this began")) << found[0].observation;
 }
@@ -169,7 +169,7 @@ TEST(LoadEvidence, FifteenLoadsWithoutATokenAreADeadExpert) {
 TEST(LoadEvidence, TwoExpertsAt80To20AreUneven) {
   SyntheticLog log({.layers = 1, .experts = 2, .top_k = 1, .tokens = 1024, .steps = 900, .lasting = 0}, 3);
   log.change = [](std::int64_t, int, Shares& shares) { shares[0] = 4; };
-  EXPECT_EQ(of_kind(find_all(log.history()), FindingKind::uneven).size(), 1u);
+  EXPECT_EQ(findings_of_kind(find_all(log.history()), FindingKind::uneven).size(), 1u);
 }
 
 TEST(Checks, PassOnlyWithEnoughLoadsAndTokens) {
@@ -180,9 +180,9 @@ TEST(Checks, PassOnlyWithEnoughLoadsAndTokens) {
 
   SyntheticLog small({.layers = 1, .experts = 64, .top_k = 1, .tokens = 8, .steps = 300}, 3);
   const auto history = small.history();
-  const Checks of_small = checks_of(*history, find_all(history));
-  EXPECT_FALSE(has(of_small.passed, "No expert is dead"));
-  EXPECT_TRUE(has(of_small.not_checked, "should have had 50 tokens")) << of_small.not_checked.size();
+  const Checks small_checks = checks_of(*history, find_all(history));
+  EXPECT_FALSE(has(small_checks.passed, "No expert is dead"));
+  EXPECT_TRUE(has(small_checks.not_checked, "should have had 50 tokens")) << small_checks.not_checked.size();
 }
 
 TEST(Checks, DoNotPassBesideAStrongerFinding) {
@@ -213,7 +213,7 @@ TEST(Checks, CoverEveryKind) {
     for (const FindingKindInfo& kind : finding_kinds()) {
       const auto passed = std::ranges::count(checked.passed, kind.kind);
       const auto not_checked = std::ranges::count(checked.not_checked, kind.kind);
-      const bool is_other = !of_kind(findings, kind.kind).empty();
+      const bool is_other = !findings_of_kind(findings, kind.kind).empty();
       EXPECT_EQ(passed + not_checked + is_other, 1) << history->info().source << ' ' << kind.word << all_text(findings);
     }
   }
@@ -230,16 +230,16 @@ TEST(Checks, SayWhatTheFaultsOfATrainingProgramNeed) {
     const HistoryPtr history = reader.history();
     return checks_of(*history, find_all(history));
   };
-  const Checks of_few_values = checks_of_log(R"({"layers":1,"experts":8})", "");
+  const Checks few_checks = checks_of_log(R"({"layers":1,"experts":8})", "");
   for (const char* line : {"tokens that are counted twice: needs tokens_per_step and top_k.",
                            "auxiliary loss that does not follow the load: needs the auxiliary loss of the layer",
                            "experts that do not change: needs the norm of each expert's update.",
                            "stale bias: needs the bias (expert_bias) and its update rate."})
-    EXPECT_TRUE(has(of_few_values.not_checked, line)) << line;
-  const Checks of_all_values =
+    EXPECT_TRUE(has(few_checks.not_checked, line)) << line;
+  const Checks full_checks =
       checks_of_log(R"({"layers":1,"experts":8,"top_k":2,"tokens_per_step":160,"aux_coeff":0.01})", R"(,"aux":[1.0])");
-  EXPECT_TRUE(has(of_all_values.passed, "No layer counts its tokens twice."));
-  EXPECT_TRUE(has(of_all_values.passed, "No auxiliary loss ignores the load."));
+  EXPECT_TRUE(has(full_checks.passed, "No layer counts its tokens twice."));
+  EXPECT_TRUE(has(full_checks.passed, "No auxiliary loss ignores the load."));
 }
 
 std::vector<Finding> jump_findings(const HistoryPtr& history) {
@@ -305,7 +305,8 @@ TEST(Oscillation, ASlowOneIsFound) {
         shares[e] *= 1 + 0.8 * std::cos(6.283185307 * static_cast<double>(step) / period + (e % 2 ? 3.14159265 : 0));
     };
     const auto findings = find_all(log.history());
-    EXPECT_EQ(of_kind(findings, FindingKind::oscillating_bias).size(), 1u) << period << "\n" << all_text(findings);
+    EXPECT_EQ(findings_of_kind(findings, FindingKind::oscillating_bias).size(), 1u) << period << "\n"
+                                                                                    << all_text(findings);
   }
 }
 
@@ -318,8 +319,9 @@ TEST(Oscillation, TextsThatAlternateAreANote) {
     };
     log.loss = [interval](std::int64_t step) { return step / interval % 2 ? 2.0f : 2.4f; };
     const auto findings = find_all(log.history());
-    EXPECT_TRUE(of_kind(findings, FindingKind::oscillating_bias).empty()) << interval << "\n" << all_text(findings);
-    const auto notes = of_kind(findings, FindingKind::alternating_texts);
+    EXPECT_TRUE(findings_of_kind(findings, FindingKind::oscillating_bias).empty()) << interval << "\n"
+                                                                                   << all_text(findings);
+    const auto notes = findings_of_kind(findings, FindingKind::alternating_texts);
     ASSERT_EQ(notes.size(), 1u) << interval << "\n" << all_text(findings);
     EXPECT_EQ(notes[0].severity, Severity::note);
     EXPECT_EQ(health_of(log.history()).router, HealthVerdict::healthy);
@@ -338,7 +340,7 @@ TEST(Collapse, BeginsWithTheFirstLoadThatShowsIt) {
     std::vector<Finding> found;
     for (std::int64_t step = onset; step < 1000 && found.empty(); step += 10) {
       scan.advance(step);
-      found = of_kind(scan.findings(), FindingKind::collapsing);
+      found = findings_of_kind(scan.findings(), FindingKind::collapsing);
     }
     ASSERT_EQ(found.size(), 1u) << onset;
     EXPECT_NEAR(found[0].steps.first, onset, 10) << all_text(found);
@@ -357,7 +359,7 @@ TEST(Collapse, ASuddenOneBeginsAtItsFirstStep) {
     std::vector<Finding> found;
     for (std::int64_t step = onset; step < 1000 && found.empty(); step += 10) {
       scan.advance(step);
-      found = of_kind(scan.findings(), FindingKind::collapsing);
+      found = findings_of_kind(scan.findings(), FindingKind::collapsing);
     }
     ASSERT_EQ(found.size(), 1u) << onset;
     EXPECT_EQ(found[0].steps.first, onset) << all_text(found);
@@ -375,8 +377,8 @@ TEST(Collapse, OfALogWithoutTopKIsNotCheckedIfItDependsOnIt) {
   const HistoryPtr history = reader.finish().runs.front();
   ASSERT_EQ(history->info().top_k, 0);
   const std::vector<Finding> found = find_all(history);
-  EXPECT_TRUE(of_kind(found, FindingKind::collapsed).empty());
-  EXPECT_EQ(of_kind(found, FindingKind::hot).size(), 1u) << all_text(found);
+  EXPECT_TRUE(findings_of_kind(found, FindingKind::collapsed).empty());
+  EXPECT_EQ(findings_of_kind(found, FindingKind::hot).size(), 1u) << all_text(found);
   const std::vector<std::string> open = checks_of(*history, found).not_checked;
   EXPECT_TRUE(has(open, "collapse: needs the experts per token")) << open.size();
   EXPECT_TRUE(has(open, "with 2 it may have"));

@@ -107,16 +107,16 @@ TEST(RegressionGate, IdenticalRunIsTheSame) {
 TEST(RegressionGate, GoodRunsWithTheSameValuesCountOnce) {
   const HistoryPtr run = GateRun{.seed = 7}.history(), first = GateRun{.seed = 100}.history();
   const HistoryPtr copies[] = {first, GateRun{.seed = 100}.history(), first};
-  const GateReport of_one = judge_gate(run, {&first, 1}), of_copies = judge_gate(run, copies);
-  EXPECT_EQ(of_copies.repeated_runs, (std::vector<std::size_t>{2, 1}));
-  EXPECT_EQ(of_copies.verdict, of_one.verdict);
-  EXPECT_EQ(gate_sentence(of_copies), gate_sentence(of_one));
-  EXPECT_EQ(of_copies.series.front().half_width, of_one.series.front().half_width);
-  EXPECT_NE(gate_notes(of_copies).at(2).find("has the same values: run, run."), std::string::npos);
+  const GateReport one_report = judge_gate(run, {&first, 1}), copies_report = judge_gate(run, copies);
+  EXPECT_EQ(copies_report.repeated_runs, (std::vector<std::size_t>{2, 1}));
+  EXPECT_EQ(copies_report.verdict, one_report.verdict);
+  EXPECT_EQ(gate_sentence(copies_report), gate_sentence(one_report));
+  EXPECT_EQ(copies_report.series.front().half_width, one_report.series.front().half_width);
+  EXPECT_NE(gate_notes(copies_report).at(2).find("has the same values: run, run."), std::string::npos);
   const HistoryPtr two[] = {first, copies[1], GateRun{.seed = 101}.history()};
-  const GateReport of_two = judge_gate(run, two);
-  EXPECT_EQ(of_two.repeated_runs, std::vector<std::size_t>{1});
-  EXPECT_EQ(of_two.good_runs(), 2u);
+  const GateReport two_report = judge_gate(run, two);
+  EXPECT_EQ(two_report.repeated_runs, std::vector<std::size_t>{1});
+  EXPECT_EQ(two_report.good_runs(), 2u);
 }
 
 TEST(RegressionGate, HigherLossRegressesAtItsStep) {

@@ -39,7 +39,7 @@ Health lost_health(const HistoryPtr& history) {
 
 void expect_lost(const HistoryPtr& history, FindingKind kind, const std::string& training) {
   const auto findings = find_all(history);
-  const auto lost = of_kind(findings, kind);
+  const auto lost = findings_of_kind(findings, kind);
   ASSERT_EQ(lost.size(), 1u) << all_text(findings);
   EXPECT_TRUE(lost[0].ongoing) << all_text(findings);
   EXPECT_EQ(lost[0].severity, Severity::severe) << all_text(findings);
@@ -58,7 +58,7 @@ TEST(TrainingLost, ALossOfZeroBesideAGradientThatIsNaNIsFound) {
     }
   });
   expect_lost(filtered, FindingKind::loss_not_finite, "The loss has been NaN or infinite since step 120.");
-  const auto findings = of_kind(find_all(filtered), FindingKind::loss_not_finite);
+  const auto findings = findings_of_kind(find_all(filtered), FindingKind::loss_not_finite);
   EXPECT_TRUE(says(findings[0].observation, "logging_nan_inf_filter")) << findings[0].observation;
   // As of a policy gradient whose rewards are equal.
   EXPECT_TRUE(find_all(run_of(300, [](std::int64_t step, TelemetryFrame& frame) {
@@ -119,11 +119,11 @@ TEST(TrainingLost, ALossThatDivergesIsFound) {
       if (step >= 400) frame.ce_loss = std::min(to, frame.ce_loss + 0.2f * static_cast<float>(step - 399));
     });
   };
-  const auto findings = of_kind(find_all(rises_to(9)), FindingKind::loss_stuck);
+  const auto findings = findings_of_kind(find_all(rises_to(9)), FindingKind::loss_stuck);
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_TRUE(says(findings[0].title, "The loss diverged at step 40")) << findings[0].title;
   expect_lost(rises_to(9), FindingKind::loss_stuck, findings[0].title + ".");
-  EXPECT_TRUE(of_kind(find_all(rises_to(3)), FindingKind::loss_stuck).empty()) << "another text may be harder";
+  EXPECT_TRUE(findings_of_kind(find_all(rises_to(3)), FindingKind::loss_stuck).empty()) << "another text may be harder";
 }
 
 TEST(TrainingLost, AGradientNormThatGrowsWithoutLimitIsFound) {
@@ -133,11 +133,11 @@ TEST(TrainingLost, AGradientNormThatGrowsWithoutLimitIsFound) {
       frame.grad_norm = static_cast<float>((0.5 + 0.1 * static_cast<double>(step % 7)) * std::pow(times, share));
     });
   };
-  const auto findings = of_kind(find_all(grows(1e5)), FindingKind::gradient_norm);
+  const auto findings = findings_of_kind(find_all(grows(1e5)), FindingKind::gradient_norm);
   ASSERT_EQ(findings.size(), 1u);
   EXPECT_NEAR(static_cast<double>(findings[0].steps.first), 315, 15);
   expect_lost(grows(1e5), FindingKind::gradient_norm, findings[0].brief + ".");
-  EXPECT_EQ(of_kind(find_all(grows(3e3)), FindingKind::gradient_norm).at(0).severity, Severity::warning);
+  EXPECT_EQ(findings_of_kind(find_all(grows(3e3)), FindingKind::gradient_norm).at(0).severity, Severity::warning);
   EXPECT_TRUE(find_all(grows(100)).empty());
 }
 
@@ -199,12 +199,12 @@ TEST(TrainingLost, DroppedTokensAreFoundInLogsWithoutLoads) {
                                                        {"moe/dropped_fraction", "The MoE layers drop"},
                                                        {"moe/layer_3/dropped_fraction", "Layer 3 drops"}};
   for (const auto& [name, subject] : names) {
-    const auto findings = of_kind(find_all(log_of(name, "0.15")), FindingKind::dropped_tokens);
+    const auto findings = findings_of_kind(find_all(log_of(name, "0.15")), FindingKind::dropped_tokens);
     ASSERT_EQ(findings.size(), 1u) << name;
     EXPECT_EQ(findings[0].title, subject + " 15 % of the copies of tokens");
     EXPECT_EQ(lost_health(log_of(name, "0.15")).verdict, HealthVerdict::attention) << name;
     const HistoryPtr rare_drops = log_of(name, "0.02");
-    EXPECT_TRUE(of_kind(find_all(rare_drops), FindingKind::dropped_tokens).empty()) << name;
+    EXPECT_TRUE(findings_of_kind(find_all(rare_drops), FindingKind::dropped_tokens).empty()) << name;
     EXPECT_TRUE(std::ranges::count(checks_of(*rare_drops, {}).passed, "No layer drops 10 % of the copies of tokens."))
         << name;
   }
@@ -221,7 +221,7 @@ TEST(AuxiliaryLoss, IsComparedByWhatIsAddedToTheLoss) {
     return HistoryPtr(reader.history());
   };
   const auto found = [&](const std::string& settings, const std::string& aux) {
-    return of_kind(find_all(log_of(settings, aux)), FindingKind::auxiliary_dominates);
+    return findings_of_kind(find_all(log_of(settings, aux)), FindingKind::auxiliary_dominates);
   };
   EXPECT_TRUE(found(R"("router_aux_loss_coef":0.001)", "8").empty());
   EXPECT_TRUE(found(R"("moe_aux_loss_coeff":0.001,"num_layers":4)", "1").empty());

@@ -23,7 +23,7 @@ std::vector<std::string> sentences_of(const ConfigJson& recipe) {
 }
 
 TEST(TrainingRecipe, EachRecipeIsAConfigOrASentence) {
-  int of_torchao = 0, of_te = 0;
+  int torchao_configs = 0, te_configs = 0;
   for (const RecipeInfo& info : recipes()) {
     RunConfig config;
     config.precision.experts = info.recipe;
@@ -33,11 +33,11 @@ TEST(TrainingRecipe, EachRecipeIsAConfigOrASentence) {
     const bool te = !recipe["transformer_engine"]["by_class"]["experts"].is_null();
     EXPECT_EQ(sentences_of(recipe).size(), quantized ? 2u - torchao - te : 0u) << info.name;
     EXPECT_TRUE(quantized || (!torchao && !te)) << info.name;
-    of_torchao += torchao;
-    of_te += te;
+    torchao_configs += torchao;
+    te_configs += te;
   }
-  EXPECT_EQ(of_torchao, 3);  // mxfp8_rceil, mxfp8_rceil_wgrad_with_hp, fp8_rowwise
-  EXPECT_EQ(of_te, 4);       // nvfp4 only with the scales of TransformerEngine
+  EXPECT_EQ(torchao_configs, 3);  // mxfp8_rceil, mxfp8_rceil_wgrad_with_hp, fp8_rowwise
+  EXPECT_EQ(te_configs, 4);       // nvfp4 only with the scales of TransformerEngine
 }
 
 TEST(TrainingRecipe, NoSettingIsDroppedInSilence) {
@@ -115,9 +115,9 @@ TEST(TrainingRecipe, RefusesWhatRestsOnNoComparison) {
   const HistoryPtr a = recorded_run("high", Recipe::bf16, 2);
   EXPECT_NE(problem_of([&] { compared_recipes(std::vector<ReplayRun>{{.history = a}}); }), "");
   EXPECT_NE(problem_of([&] { compared_recipes({}); }), "");
-  RunInfo of_log;
-  of_log.name = "log";
-  const auto log = std::make_shared<History>(of_log);
+  RunInfo log_info;
+  log_info.name = "log";
+  const auto log = std::make_shared<History>(log_info);
   EXPECT_NE(problem_of([&] {
               compared_recipes(std::vector<ReplayRun>{{.history = log}, {.history = a}});
             }).find("the settings of run log are not known"),

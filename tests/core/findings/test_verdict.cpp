@@ -241,8 +241,8 @@ TEST(Verdict, AllowsForTwinsThatHaveDriftedLess) {
 TEST(Verdict, HasNoIntervalWhereTheTwinsHaveNotDriftedApart) {
   const auto a = drifted("A", always(0.0f), noise(1, 0.002));
   const auto run = drifted("B", always(0.9f), noise(3, 0.002, 0, -0.01));
-  const auto judged = [&](const Share& of_twin) {
-    const PairedRun twins[] = {{drifted("N", of_twin, noise(2, 0.002))}};
+  const auto judged = [&](const Share& twin_share) {
+    const PairedRun twins[] = {{drifted("N", twin_share, noise(2, 0.002))}};
     return conclude(a, {run}, twins);
   };
   for (const float share : {0.0f, 0.01f, 0.09f}) {
@@ -303,8 +303,8 @@ TEST(Verdict, AsksTheNoiseTwinsWhetherAReplayTwinHasAnInterval) {
 TEST(Verdict, SaysHowManyStepsTheTwinsNeedToDriftApart) {
   const auto a = drifted("A", always(0.0f), noise(1, 0.002));
   const auto run = drifted("B", always(0.9f), noise(3, 0.002));
-  const auto judged = [&](const Share& of_twin) {
-    const PairedRun twins[] = {{drifted("N", of_twin, noise(2, 0.002))}};
+  const auto judged = [&](const Share& twin_share) {
+    const PairedRun twins[] = {{drifted("N", twin_share, noise(2, 0.002))}};
     return conclude(a, {run}, twins);
   };
   // The share doubles every 50 steps from 0.01 at step 300: it is 0.1 at step 466, which is three quarters of 621.
@@ -333,8 +333,8 @@ TEST(Verdict, SaysThatTheDriftIsNotKnown) {
   EXPECT_EQ(c.verdict, Verdict::worse);
   EXPECT_NE(verdict_sentence(c).find("routing flips were not counted, so that it is not known"), std::string::npos)
       << verdict_sentence(c);
-  const PairedRun of_seeds[] = {{made_up("N", 400, noise(2, 0.002)), false}};
-  EXPECT_EQ(verdict_sentence(conclude(a, {made_up("B", 400, noise(3, 0.002)), false}, of_seeds)).find("flips"),
+  const PairedRun seed_twins[] = {{made_up("N", 400, noise(2, 0.002)), false}};
+  EXPECT_EQ(verdict_sentence(conclude(a, {made_up("B", 400, noise(3, 0.002)), false}, seed_twins)).find("flips"),
             std::string::npos);
 }
 
@@ -500,7 +500,7 @@ TEST(Verdict, OverSeedsIsOfTheMeanGap) {
   EXPECT_NEAR(mean.gap, 0.02, 1e-6);
   EXPECT_NEAR(mean.half_width, 4.3027 * 0.01 / std::sqrt(3), 1e-5);
   EXPECT_EQ(verdict_name(mean), "Not told apart");
-  for (Conclusion& of_seed : seeds) of_seed.gap = 0.02f + 0.1f * (of_seed.gap - 0.02f);
+  for (Conclusion& seed_conclusion : seeds) seed_conclusion.gap = 0.02f + 0.1f * (seed_conclusion.gap - 0.02f);
   EXPECT_EQ(verdict_name(over_seeds(seeds)), "Worse");
   seeds[1].gap = kNoValue;
   seeds[1].verdict = Verdict::lost;

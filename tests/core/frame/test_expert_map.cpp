@@ -20,9 +20,9 @@ TEST(ExpertMap, IsThatOfTheHandMadeTable) {
     EXPECT_NEAR(map.x_E[e], x[e], 1e-6) << e;
     EXPECT_NEAR(map.y_E[e], y[e], 1e-6) << e;
   }
-  const double of_x = 1, of_y = y[0] * y[0] + y[1] * y[1] + y[2] * y[2];
-  EXPECT_NEAR(map.x_share, of_x / (of_x + of_y), 1e-6);
-  EXPECT_NEAR(map.y_share, of_y / (of_x + of_y), 1e-6);
+  const double x_squares = 1, y_squares = y[0] * y[0] + y[1] * y[1] + y[2] * y[2];
+  EXPECT_NEAR(map.x_share, x_squares / (x_squares + y_squares), 1e-6);
+  EXPECT_NEAR(map.y_share, y_squares / (x_squares + y_squares), 1e-6);
 }
 
 // Three experts with tokens of different kinds are the corners of a triangle with sides sqrt(2).

@@ -102,9 +102,9 @@ void expect_marks(const GradedHandIn& graded, const Expected& expected) {
 // All hand-ins are graded at once, so that their common runs are trained once.
 TEST_F(Grading, RightWrongDamagedAndForgedHandInsAreToldApart) {
   const std::string right = solution("1-router-of-your-own.toml");
-  const std::vector<std::string> of_student = {"Share of all slots",     "MaxVio (window) of run",
-                                               "MaxVio (batch) of run",  "Cross-entropy of run",
-                                               "Largest minus smallest", ": losses"};
+  const std::vector<std::string> student_figures = {"Share of all slots",     "MaxVio (window) of run",
+                                                    "MaxVio (batch) of run",  "Cross-entropy of run",
+                                                    "Largest minus smallest", ": losses"};
   std::vector<Expected> hand_ins = {
       {"right", right, "", {}},
       {"right_set_2", solution("2-four-bits.toml"), "", {}},
@@ -112,14 +112,14 @@ TEST_F(Grading, RightWrongDamagedAndForgedHandInsAreToldApart) {
       {"no_prediction", replaced(right, "step_1 = ", "# step_1 = "), "", {"Prediction: Without balancing"}},
       {"unanswered", replaced(right, "spread = ", "# spread = "), "", {"Largest minus smallest"}},
       {"edited_loss", replaced(right, "C = \"", "C = \"0"), "", {"Run C", "of run C"}},
-      {"no_losses", right.substr(0, right.find("[losses]")), "", of_student},
+      {"no_losses", right.substr(0, right.find("[losses]")), "", student_figures},
       {"other_config",
        replaced(right, "router.bias_update_rate = 0.02", "router.bias_update_rate = 0.001"),
        "",
        {"Run C", "of run C"}},
       {"copied_hashes",
        replaced(with_student(with_given_settings(right), "solution", "bob"), seed_line("solution"), seed_line("bob")),
-       "", of_student},
+       "", student_figures},
       {"aim_missed", work_without_balance(), "", {"MaxVio (window) of run C", "MaxVio (window) of run D"}},
       {"other_seed", replaced(right, seed_line("solution"), "seed = 7\n"), "seed is 7; that of student solution is"},
       {"swapped_name", with_student(right, "solution", "carl"), "that of student carl is"},
@@ -192,16 +192,16 @@ TEST_F(Grading, CommandsOfAFormRecordEveryFigureThatGradingReads) {
       recorded.push_back(RecordingReader((folder_ / line.substr(line.rfind(' ') + 1)).string()).load(0));
     }
     ASSERT_EQ(recorded.size(), trained.size());
-    LessonReader of_form({}), of_grading({});
-    of_form.set_histories(recorded);
-    of_grading.set_histories(trained);
+    LessonReader form_reader({}), grading_reader({});
+    form_reader.set_histories(recorded);
+    grading_reader.set_histories(trained);
     std::vector<LessonFigure> figures;
     for (const AssignmentNumber& number : set.numbers) figures.push_back(number.figure);
     for (const auto& [run, allowed] : set.may_set)
       for (const LessonCheck& aim : aims(set, run)) figures.push_back(aim.figure);
     for (const LessonFigure& figure : figures) {
-      ASSERT_TRUE(of_grading.read(figure)) << figure.key;
-      EXPECT_EQ(of_form.read(figure), of_grading.read(figure)) << figure.key;
+      ASSERT_TRUE(grading_reader.read(figure)) << figure.key;
+      EXPECT_EQ(form_reader.read(figure), grading_reader.read(figure)) << figure.key;
     }
   }
 }

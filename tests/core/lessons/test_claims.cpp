@@ -63,15 +63,15 @@ TEST(ClaimFile, NamesEveryProblemWithItsLine) {
 // Rules between settings name the line of a setting of the run, also if it is that of run A.
 TEST(ClaimFile, NamesTheLineOfTheSettingThatARuleRefuses) {
   const std::string head = "title = \"T\"\nstatement = \"S\"\nsource = \"A\"\nsteps = 4\nseeds = 2\n";
-  const std::string of_run =
+  const std::string run_problem =
       claim_problems(head + "[runs]\npreset = \"nano\"\n[[runs.run]]\nname = \"b\"\nset = { parallel.ranks = 7 }\n" +
                      kCompare + "expect = \"higher\"\n");
-  EXPECT_NE(of_run.find("my.toml:10: parallel.ranks: run b: ranks is 7"), std::string::npos) << of_run;
-  const std::string of_all = claim_problems(
+  EXPECT_NE(run_problem.find("my.toml:10: parallel.ranks: run b: ranks is 7"), std::string::npos) << run_problem;
+  const std::string common_problem = claim_problems(
       head +
       "[runs]\npreset = \"nano\"\nset.parallel.ranks = 7\n[[runs.run]]\nname = \"b\"\nset = { router.z_coeff = 0 }\n" +
       kCompare + "expect = \"higher\"\n");
-  EXPECT_NE(of_all.find("my.toml:8: parallel.ranks: run b: ranks is 7"), std::string::npos) << of_all;
+  EXPECT_NE(common_problem.find("my.toml:8: parallel.ranks: run b: ranks is 7"), std::string::npos) << common_problem;
 }
 
 TEST(ClaimFile, NeedsTwoRunsAndAComparison) {

@@ -55,8 +55,8 @@ namespace {
 // True if what is expected of run A and of another run cannot both hold: ranges of numbers that are apart, or a bound
 // on the other run that is a multiple of run A's figure.
 bool tells_apart(const LessonCheck& wrong, const std::vector<LessonCheck>& checks) {
-  const RunFigure& of_wrong = std::get<RunFigure>(wrong.figure.source);
-  if (of_wrong.run == 0) return false;
+  const RunFigure& wrong_figure = std::get<RunFigure>(wrong.figure.source);
+  if (wrong_figure.run == 0) return false;
   for (const auto& bound : {wrong.above, wrong.below})
     if (bound && bound->figure && std::get<RunFigure>(bound->figure->source).run == 0) return true;
   return std::ranges::any_of(checks, [&](const LessonCheck& right) {

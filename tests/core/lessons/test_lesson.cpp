@@ -59,13 +59,13 @@ std::shared_ptr<History> swinging_history() {
   return history;
 }
 
-RunFigure& of_run(LessonFigure& figure) {
+RunFigure& run_figure(LessonFigure& figure) {
   return std::get<RunFigure>(figure.source);
 }
 LessonFigure figure(const char* key, std::int64_t last) {
   LessonFigure f;
   f.key = key;
-  of_run(f).last = last;
+  run_figure(f).last = last;
   return f;
 }
 
@@ -233,13 +233,13 @@ TEST(LessonFigures, RangeOfStepsIsRead) {
   EXPECT_DOUBLE_EQ(*reader.read(figure("ce_loss", 2)), 2.5);
   EXPECT_FALSE(reader.read(figure("ce_loss", 5)));  // not that many steps yet
   LessonFigure early = figure("ce_loss", 1);
-  of_run(early).from = 0;
-  of_run(early).to = 1;
+  run_figure(early).from = 0;
+  run_figure(early).to = 1;
   EXPECT_DOUBLE_EQ(*reader.read(early), 0.5);
-  of_run(early).to = 4;
+  run_figure(early).to = 4;
   EXPECT_FALSE(reader.read(early));
   LessonFigure before_last = figure("ce_loss", 2);
-  of_run(before_last).until = 1;
+  run_figure(before_last).until = 1;
   EXPECT_DOUBLE_EQ(*reader.read(before_last), 0.5);
 }
 
@@ -256,7 +256,7 @@ TEST(LessonFigures, LoadThatSwingsCorrelatesNegativelyAndIsEvenInSum) {
   EXPECT_DOUBLE_EQ(*reader.read(figure("utilisation", 4)), 1.0);
   EXPECT_NEAR(*reader.read(figure("load_correlation", 4)), -1, 1e-12);
   LessonFigure lag2 = figure("load_correlation", 4);
-  of_run(lag2).lag = 2;
+  run_figure(lag2).lag = 2;
   EXPECT_NEAR(*reader.read(lag2), 1, 1e-12);
   EXPECT_DOUBLE_EQ(*reader.read(figure("bias_spread", 1)), 0.5);
 }
@@ -304,9 +304,9 @@ TEST(LessonFigures, LoadsOfRanksAndExperts) {
   EXPECT_DOUBLE_EQ(*reader.read(figure("network_saved", 1)), 0.25);
   EXPECT_DOUBLE_EQ(*reader.read(figure("expert_share", 1)), 0.375);
   // H(expert) - H(expert | domain), by hand.
-  const double of_expert = -2 * (3. / 8) * std::log2(3. / 8) - 2 * (1. / 8) * std::log2(1. / 8);
+  const double expert_entropy = -2 * (3. / 8) * std::log2(3. / 8) - 2 * (1. / 8) * std::log2(1. / 8);
   const double conditional_entropy = 0.5 * (-.75 * std::log2(.75) - .25 * std::log2(.25)) + 0.5 * 1.5;
-  EXPECT_NEAR(*reader.read(figure("domain_bits", 1)), of_expert - conditional_entropy, 1e-12);
+  EXPECT_NEAR(*reader.read(figure("domain_bits", 1)), expert_entropy - conditional_entropy, 1e-12);
 }
 
 TEST(LessonFigures, RecoveryCountsFromTheNewestChange) {
@@ -321,10 +321,10 @@ TEST(LessonFigures, RecoveryCountsFromTheNewestChange) {
   LessonReader reader({});
   reader.set_histories({history});
   LessonFigure recovery = figure("steps_until", 1);
-  of_run(recovery).argument = "ce_loss";
-  of_run(recovery).limit = 1.05;
+  run_figure(recovery).argument = "ce_loss";
+  run_figure(recovery).limit = 1.05;
   EXPECT_DOUBLE_EQ(*reader.read(recovery), 15);  // five losses of the steps 15 to 24 are 2 and five are 0
-  of_run(recovery).limit = -1;
+  run_figure(recovery).limit = -1;
   LessonCheck check;
   check.figure = recovery;
   EXPECT_EQ(reader.judge(check).text, "not yet");
@@ -338,16 +338,16 @@ TEST(LessonFigures, ANoteComparesInWords) {
   check.figure = figure("max_vio", 1);
   check.above = LessonCheck::Bound{0, figure("max_vio", 1)};
   check.above->figure->times = 0.5;
-  of_run(*check.above->figure).run = 1;
+  run_figure(*check.above->figure).run = 1;
   EXPECT_EQ(reader.judge(check).note, "the same as in run B: 0.500");
-  of_run(*check.above->figure).run = 0;
-  of_run(*check.above->figure).from = 0;
-  of_run(*check.above->figure).to = 3;
+  run_figure(*check.above->figure).run = 0;
+  run_figure(*check.above->figure).from = 0;
+  run_figure(*check.above->figure).to = 3;
   EXPECT_EQ(reader.judge(check).note, "the same as in steps 0 to 3: 0.500");
-  of_run(*check.above->figure).layer = {LessonPick::Of::one, 1};
+  run_figure(*check.above->figure).layer = {LessonPick::Of::one, 1};
   EXPECT_EQ(reader.judge(check).note, "the same as in layer 1, steps 0 to 3: 0.500");
-  of_run(*check.above->figure).layer = {};
-  of_run(*check.above->figure).expert = {LessonPick::Of::one, 0};
+  run_figure(*check.above->figure).layer = {};
+  run_figure(*check.above->figure).expert = {LessonPick::Of::one, 0};
   EXPECT_EQ(reader.judge(check).note, "the same as in expert 0, steps 0 to 3: 0.500");
 }
 

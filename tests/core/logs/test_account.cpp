@@ -333,15 +333,15 @@ TEST_F(Accounts, LoadsByExpertAreReadFromObjects) {
 )"));
   EXPECT_EQ(by_layer.histories.at(0)->frame_at(1)->routers.at(0).tokens_per_expert,
             (std::vector<std::uint32_t>{8, 0, 4}));
-  const OpenedRuns of_figures = open(write("run.jsonl", R"({"num_experts":4}
+  const OpenedRuns figures_by_expert = open(write("run.jsonl", R"({"num_experts":4}
 {"step":1,"layer_0/expert_utilization":{"0":0.5,"1":1.5,"2":2},"layer_0/expert_bias":{"0":0.5,"1":-0.5,"2":0,"3":0}}
 {"step":2,"layer_0/expert_bias":{"0":0.5,"1":-0.5,"2":0,"3":0}}
 )"));
-  const RouterFrame shares = of_figures.histories.at(0)->frame_at(1)->routers.at(0);
+  const RouterFrame shares = figures_by_expert.histories.at(0)->frame_at(1)->routers.at(0);
   EXPECT_EQ(shares.tokens_per_expert.at(1), 3 * shares.tokens_per_expert.at(0));
   EXPECT_EQ(shares.tokens_per_expert.at(3), 0u);
   EXPECT_EQ(shares.expert_bias, (std::vector<float>{0.5f, -0.5f, 0, 0}));
-  const RouterFrame biases = of_figures.histories.at(0)->frame_at(2)->routers.at(0);
+  const RouterFrame biases = figures_by_expert.histories.at(0)->frame_at(2)->routers.at(0);
   EXPECT_EQ(biases.expert_bias, shares.expert_bias);
   std::string too_many;
   for (int layer = 0; layer < 50; ++layer) too_many += ",\"L" + std::to_string(layer) + "E99999\":1";

@@ -240,9 +240,9 @@ TEST_F(ExpertCountDumps, ListedStepsNumberTheCounts) {
   const Imported imported = read(put_tensors("a.safetensors", {counts, {"steps", {3}, {0, 50, 100}}}));
   EXPECT_EQ(counts_of(imported, 50, 0), (Counts{3, 4}));
   EXPECT_TRUE(says(imported.remarks.back(), "the steps are those of 'steps'"));
-  const Imported of_layers = read(put_tensors("a.safetensors", {counts, {"steps", {2}, {0, 50}}}), {.layers = 3});
-  EXPECT_EQ(of_layers.runs[0]->steps().last, 0);
-  EXPECT_TRUE(says(account_text(of_layers.account), "steps: 2 values")) << "they are left out";
+  const Imported layer_run = read(put_tensors("a.safetensors", {counts, {"steps", {2}, {0, 50}}}), {.layers = 3});
+  EXPECT_EQ(layer_run.runs[0]->steps().last, 0);
+  EXPECT_TRUE(says(account_text(layer_run.account), "steps: 2 values")) << "they are left out";
 }
 
 TEST_F(ExpertCountDumps, MasksMarkTheExpertsOfTokens) {

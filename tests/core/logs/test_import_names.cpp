@@ -30,9 +30,9 @@ float value(const LogReader& reader, Metric metric, std::int64_t step, int layer
 }
 
 TEST(ImportNames, LoadsOfRanksAreAddedUnlessAllRanksHaveTheSame) {
-  const auto loads_of = [](const char* of_second, const char* part) {
+  const auto loads_of = [](const char* second_loads, const char* part) {
     std::vector<std::string> lines;
-    for (const auto& [number, loads] : {std::pair("0", "[3,5]"), std::pair("1", "[3,5]"), std::pair("2", of_second)})
+    for (const auto& [number, loads] : {std::pair("0", "[3,5]"), std::pair("1", "[3,5]"), std::pair("2", second_loads)})
       lines.push_back(std::string("{\"step\":1,\"") + part + "\":" + number +
                       ",\"layer_3/tokens_per_expert\":" + loads + '}');
     const auto reader = log_of({lines[0], lines[1], lines[2]});
@@ -402,9 +402,9 @@ TEST(ImportNames, OfTwoNamesOfTheStepThatDifferTheGlobalOneCounts) {
   EXPECT_EQ(value(reader, Metric::val_loss, 102), 2.5f);
   ASSERT_EQ(reader.bad().count(), 1);
   EXPECT_EQ(reader.bad().first()[0].reason, "no global_step, and step differs from it in other lines");
-  const auto of_wandb = log_of(
+  const auto wandb_log = log_of(
       {R"({"_step":0,"train/global_step":10,"train/loss":4})", R"({"_step":1,"train/global_step":10,"eval/loss":3})"});
-  EXPECT_EQ(value(of_wandb, Metric::val_loss, 10), 3.0f);
+  EXPECT_EQ(value(wandb_log, Metric::val_loss, 10), 3.0f);
 }
 
 TEST(ImportNames, ObjectsAreNamesThatAreJoinedWithDots) {

@@ -211,11 +211,11 @@ TEST_F(RoutedExperts, ArraysOfOneLayerEachAreReadTogether) {
   const auto ids = routes(40, 3);
   std::string header = "{", data;
   for (int layer = 1; layer < kLayers; ++layer) {
-    std::vector<int> of_layer;
+    std::vector<int> layer_ids;
     for (std::size_t i = 0; i < ids.size(); ++i)
-      if (static_cast<int>(i / kTopK % kLayers) == layer) of_layer.push_back(ids[i]);
+      if (static_cast<int>(i / kTopK % kLayers) == layer) layer_ids.push_back(ids[i]);
     const std::string begin = std::to_string(data.size());
-    data += bytes_of<std::uint8_t>(of_layer);
+    data += bytes_of<std::uint8_t>(layer_ids);
     header += (layer > 1 ? ",\"model.layers." : "\"model.layers.") + std::to_string(layer) +
               ".mlp.topk_ids\":{\"dtype\":\"U8\",\"shape\":[40,2],\"data_offsets\":[" + begin + ',' +
               std::to_string(data.size()) + "]}";

@@ -111,13 +111,13 @@ TEST_F(TeStatistics, EachStatisticIsOfAnOperandOfAGemm) {
 
 TEST_F(TeStatistics, FormatsAreRunsAndRanksAreAveraged) {
   const std::string fc2 = "layers.1.mlp.fc2_weight_";
-  const auto of_rank = [&](int rank) {
+  const auto write_rank = [&](int rank) {
     write("nvdlfw_inspect_statistics_logs/nvdlfw_inspect_globalrank-" + std::to_string(rank) + ".log",
           line(fc2 + "mxfp8_underflows%", 0, 1 + rank) + line(fc2 + "nvfp4_underflows%", 0, 10 + rank) +
               line(fc2 + "min", 0, rank == 0 ? -9 : -2) + line(fc2 + "max", 0, 3 + rank));
   };
-  of_rank(0);
-  of_rank(1);
+  write_rank(0);
+  write_rank(1);
   const Imported imported = import_te_statistics((root / "nvdlfw_inspect_statistics_logs").string());
   ASSERT_EQ(imported.runs.size(), 2u);
   EXPECT_EQ(imported.runs[0]->info().name, "TransformerEngine mxfp8");

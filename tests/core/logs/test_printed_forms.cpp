@@ -236,10 +236,10 @@ TEST_F(PrintedForms, PrintedLoadsStandInManyForms) {
                                       "step 2 loss: 2.5 experts: 0=4 1=5 2=7\n"})
                                     .accounts.at(0)),
                    "loads assumed from `experts`"));
-  for (const auto& [name, of_step] : {std::pair("lines", loads + by_expert),
-                                      {"array", std::string("layer 1 load=\n[4\n 5 7]\n")},
-                                      {"from1", std::string("  layer 1 load: e1=4 e2=5 e3=7\n")}}) {
-    const OpenedRuns opened = open({std::string(name) + ".log", first + of_step + second + of_step});
+  for (const auto& [name, step_text] : {std::pair("lines", loads + by_expert),
+                                        {"array", std::string("layer 1 load=\n[4\n 5 7]\n")},
+                                        {"from1", std::string("  layer 1 load: e1=4 e2=5 e3=7\n")}}) {
+    const OpenedRuns opened = open({std::string(name) + ".log", first + step_text + second + step_text});
     const TelemetryFrame frame = *opened.histories.at(0)->frame_at(2);
     ASSERT_EQ(frame.routers.size(), 1u) << name;
     EXPECT_EQ(frame.routers[0].layer, 1) << name;

@@ -111,16 +111,16 @@ TEST_F(VariedForms, ListsOfObjectsAreReadByTheirLabels) {
 }
 
 TEST_F(VariedForms, LinesMayBeOfAnExpertOrABlock) {
-  std::string of_experts, of_blocks, of_names;
+  std::string expert_lines, block_lines, name_lines;
   for (const char* step : {"0", "1"})
     for (const char* layer : {"1", "2"}) {
       const std::string begin = std::string("{\"step\":") + step;
       for (const char* expert : {"0", "1"})
-        of_experts += begin + ",\"layer\":" + layer + ",\"expert\":" + expert + ",\"tokens\":" + layer + "}\n";
-      of_blocks += begin + ",\"block\":" + layer + ",\"expert_counts\":[" + layer + ',' + layer + "]}\n";
-      of_names += begin + ",\"layer\":\"layers." + layer + "\",\"expert_counts\":[" + layer + ',' + layer + "]}\n";
+        expert_lines += begin + ",\"layer\":" + layer + ",\"expert\":" + expert + ",\"tokens\":" + layer + "}\n";
+      block_lines += begin + ",\"block\":" + layer + ",\"expert_counts\":[" + layer + ',' + layer + "]}\n";
+      name_lines += begin + ",\"layer\":\"layers." + layer + "\",\"expert_counts\":[" + layer + ',' + layer + "]}\n";
     }
-  for (const std::string& text : {of_experts, of_blocks, of_names}) {
+  for (const std::string& text : {expert_lines, block_lines, name_lines}) {
     const auto opened_run = open({"loads.jsonl", text}).histories.at(0);
     const History& run = *opened_run;
     EXPECT_EQ(run.info().moe_layers, (std::vector<int>{1, 2})) << text;

@@ -83,21 +83,22 @@ TEST(MovingQuantile, IsTheFormulaInEverySequence) {
   level_sequences<double>(c, part, {scores.data(), kSequences * kLength, kExperts}, {}, levelled_scores);
   for (std::size_t s = 0; s < kSequences; ++s)
     for (std::size_t e = 0; e < kExperts; ++e) {
-      std::vector<double> of_expert;
+      std::vector<double> expert_scores;
       for (std::size_t t = 0; t < kLength; ++t) {
         const std::size_t at = (s * kLength + t) * kExperts + e;
-        of_expert.push_back(scores[at]);
+        expert_scores.push_back(scores[at]);
         if (t % 23 != 0) continue;
-        EXPECT_NEAR(levelled_scores[at], scores[at] - 0.7 * quantile_by_definition(of_expert, t, 1 - 2.0 / 5), 1e-12)
+        EXPECT_NEAR(levelled_scores[at], scores[at] - 0.7 * quantile_by_definition(expert_scores, t, 1 - 2.0 / 5),
+                    1e-12)
             << s << ' ' << t << ' ' << e;
       }
     }
   const std::vector<std::uint8_t> killed = {0, 0, 1, 0, 0};
-  std::vector<double> of_four;
-  level_sequences<double>(c, part, {scores.data(), kSequences * kLength, kExperts}, killed, of_four);
+  std::vector<double> four_scores;
+  level_sequences<double>(c, part, {scores.data(), kSequences * kLength, kExperts}, killed, four_scores);
   std::vector<double> first;
   for (std::size_t t = 0; t < 100; ++t) first.push_back(scores[t * kExperts]);
-  EXPECT_NEAR(of_four[99 * kExperts], first[99] - 0.7 * quantile_by_definition(first, 99, 0.5), 1e-12);
+  EXPECT_NEAR(four_scores[99 * kExperts], first[99] - 0.7 * quantile_by_definition(first, 99, 0.5), 1e-12);
 }
 
 // Two sequences, each with tokens of one kind: kind A scores experts 0 and 1 high, kind B experts 2 and 3.

@@ -134,17 +134,17 @@ TEST_P(AttentionGradients, EveryWeightAndTheInput) {
   workspace.plan(arena, m, kSequences * kLength);
   arena.commit();
   const auto& w = parameters.weight_view.layers[0];
-  const auto of_tokens = [&](std::vector<double>& values) {
+  const auto token_rows = [&](std::vector<double>& values) {
     return Matrix<double>(values.data(), kSequences * kLength, m.dim);
   };
   const auto loss = [&] {
     std::fill(y.begin(), y.end(), 0.0);
-    attention.forward(w, of_tokens(h), activations, of_tokens(y));
+    attention.forward(w, token_rows(h), activations, token_rows(y));
     return weighted_sum(r, y.data());
   };
   loss();
-  attention.backward(w, of_tokens(h), of_tokens(dy), activations,
-                     {parameters.gradient_view.layers[0], workspace, of_tokens(dh)});
+  attention.backward(w, token_rows(h), token_rows(dy), activations,
+                     {parameters.gradient_view.layers[0], workspace, token_rows(dh)});
   expect_gradient("h", h, dh, loss);
   int checked = 0;
   for (const ParameterTensor& tensor : parameters.tensors()) {
@@ -351,8 +351,8 @@ TEST_P(ExpertGradients, DispatchExpertsAndCombine) {
       y(h.size());
   const FeedForwardView<double> w{{w13.data(), kExperts * 2 * kInter, kDim}, {w2.data(), kExperts * kDim, kInter}},
       g{{g13.data(), kExperts * 2 * kInter, kDim}, {g2.data(), kExperts * kDim, kInter}};
-  const auto of_tokens = [](std::vector<double>& rows) { return Matrix<double>(rows.data(), kTokens, kDim); };
-  const auto of_slots = [](std::vector<double>& rows) {
+  const auto token_rows = [](std::vector<double>& rows) { return Matrix<double>(rows.data(), kTokens, kDim); };
+  const auto slot_rows = [](std::vector<double>& rows) {
     return Matrix<double>(rows.data(), kSlots, std::ssize(rows) / kSlots);
   };
   const StepPrecision unquantized;
@@ -366,19 +366,19 @@ TEST_P(ExpertGradients, DispatchExpertsAndCombine) {
     };
   };
   const auto loss = [&] {
-    dispatch_forward<double>(plan, of_tokens(h), of_slots(x));
-    experts.forward(precision, w, plan, {where_they_lie(x), of_slots(h13), of_slots(a), of_slots(expert_y)});
-    combine_forward<double>(plan, {residual.data(), kTokens, kDim}, {mix.data(), kTokens, kTopK}, of_slots(expert_y),
-                            of_tokens(y));
+    dispatch_forward<double>(plan, token_rows(h), slot_rows(x));
+    experts.forward(precision, w, plan, {where_they_lie(x), slot_rows(h13), slot_rows(a), slot_rows(expert_y)});
+    combine_forward<double>(plan, {residual.data(), kTokens, kDim}, {mix.data(), kTokens, kTopK}, slot_rows(expert_y),
+                            token_rows(y));
     return weighted_sum(r, y.data());
   };
   loss();
   std::vector<double> dexpert_y(expert_y.size()), dmix(mix.size()), dx(x.size()), dh(h.size());
-  combine_backward<double>(plan, {r.data(), kTokens, kDim}, {mix.data(), kTokens, kTopK}, of_slots(expert_y),
-                           of_slots(dexpert_y), {dmix.data(), kTokens, kTopK});
+  combine_backward<double>(plan, {r.data(), kTokens, kDim}, {mix.data(), kTokens, kTopK}, slot_rows(expert_y),
+                           slot_rows(dexpert_y), {dmix.data(), kTokens, kTopK});
   experts.backward(precision, w, plan,
-                   {g, where_they_lie(x), where_they_lie(dexpert_y), of_slots(h13), of_slots(a), of_slots(dx)});
-  dispatch_backward<double>(plan, of_slots(dx), of_tokens(dh));
+                   {g, where_they_lie(x), where_they_lie(dexpert_y), slot_rows(h13), slot_rows(a), slot_rows(dx)});
+  dispatch_backward<double>(plan, slot_rows(dx), token_rows(dh));
   expect_gradient("h", h, dh, loss, 100);
   expect_gradient("mix", mix, dmix, loss);
   expect_gradient("w1, w3", w13, g13, loss, 150);

@@ -41,20 +41,20 @@ TEST(Muon, HasEveryMatrixOfTheLayersOnceAndPerExpertAndHead) {
       for (std::size_t b = 0; b < tensor.blocks(); ++b)
         for (std::size_t i = 0; i < tensor.block_elements(); ++i) ++wanted[tensor.offset + b * tensor.outer_stride + i];
   std::map<std::pair<int, int>, int> shapes;
-  int gates = 0, of_experts = 0;
+  int gates = 0, expert_matrices = 0;
   double before = INFINITY;
   for (const MuonMatrix& m : muon_matrices(config.model, tensors)) {
     for (int i = 0; i < m.rows * m.cols; ++i) ++covered[m.offset + static_cast<std::size_t>(i)];
     ++shapes[{m.rows, m.cols}];
     gates += m.tensor->is_gate();
-    of_experts += m.expert >= 0;
+    expert_matrices += m.expert >= 0;
     const double s = std::min(m.rows, m.cols), cost = s * s * (2.0 * std::max(m.rows, m.cols) + s);
     EXPECT_LE(cost, before);
     before = cost;
   }
   EXPECT_EQ(covered, wanted);
   EXPECT_EQ(gates, 1);
-  EXPECT_EQ(of_experts, 8 * 3);
+  EXPECT_EQ(expert_matrices, 8 * 3);
   EXPECT_EQ((shapes[{16, 24}]), 2 * 2);  // wq_b, one matrix for each head, in two layers
   EXPECT_EQ((shapes[{16, 16}]), 2 * 2);  // wkv_b, one matrix for each head
 }
@@ -117,9 +117,9 @@ TEST_F(MuonTraining, MovesMatricesAndLeavesTheRestToAdamW) {
   const auto by_adamw = moves(config);
   for (const auto& [tensor, largest] : by_muon) {
     EXPECT_GT(largest, 0) << tensor;
-    const bool of_adamw =
+    const bool is_adamw_tensor =
         tensor == "output.weight" || tensor == "tok_embeddings.weight" || tensor.ends_with("norm.weight");
-    EXPECT_EQ(largest == by_adamw.at(tensor), of_adamw) << tensor;
+    EXPECT_EQ(largest == by_adamw.at(tensor), is_adamw_tensor) << tensor;
   }
 }
 

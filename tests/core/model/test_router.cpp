@@ -394,7 +394,7 @@ TEST(TokenDrop, DroppedCopiesAreRoutedButNotSent) {
 
 TEST(ExpertTable, GivesEveryTokenIdExpertsOfItsOwn) {
   const ExpertTable table(7, 1, 256, 8, 3);
-  std::vector<std::int32_t> bytes(256), ids, of_two;
+  std::vector<std::int32_t> bytes(256), ids, two_ids;
   std::iota(bytes.begin(), bytes.end(), 0);
   table.look_up(bytes, ids);
   std::vector<int> load(8);
@@ -405,9 +405,9 @@ TEST(ExpertTable, GivesEveryTokenIdExpertsOfItsOwn) {
     for (const std::int32_t e : row) ++load.at(static_cast<std::size_t>(e));
   }
   for (const int n : load) EXPECT_NEAR(n, 96, 40);
-  table.look_up(std::vector<std::int32_t>{65, 65}, of_two);
-  EXPECT_TRUE(std::equal(of_two.begin(), of_two.begin() + 3, of_two.begin() + 3));
-  EXPECT_TRUE(std::equal(of_two.begin(), of_two.begin() + 3, ids.begin() + 3 * 65));
+  table.look_up(std::vector<std::int32_t>{65, 65}, two_ids);
+  EXPECT_TRUE(std::equal(two_ids.begin(), two_ids.begin() + 3, two_ids.begin() + 3));
+  EXPECT_TRUE(std::equal(two_ids.begin(), two_ids.begin() + 3, ids.begin() + 3 * 65));
   std::vector<std::int32_t> other;
   ExpertTable(7, 2, 256, 8, 3).look_up(bytes, other);
   EXPECT_NE(other, ids) << "another layer's table";

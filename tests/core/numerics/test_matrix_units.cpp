@@ -174,12 +174,12 @@ struct Case {
 
 // Compares |c - exact| with the bound of k products added in FP32 in any order, nearly k 2^-24 sum |a b|.
 void expect_within_bound(const Case& s, float alpha, bool adds) {
-  const bool of_a = s.ta == Trans::yes, of_b = s.tb == Trans::yes;
+  const bool turned_a = s.ta == Trans::yes, turned_b = s.tb == Trans::yes;
   const auto extent = [](int rows, int cols, bool turned) {
     return std::pair(static_cast<std::size_t>(turned ? cols : rows), static_cast<std::size_t>(turned ? rows : cols));
   };
-  const auto [ar, ac] = extent(s.m, s.k, of_a);
-  const auto [br, bc] = extent(s.k, s.n, of_b);
+  const auto [ar, ac] = extent(s.m, s.k, turned_a);
+  const auto [br, bc] = extent(s.k, s.n, turned_b);
   const auto a = halves(normal_matrix(ar, ac, 1)), b = halves(normal_matrix(br, bc, 2));
   const TestMatrix before = normal_matrix(static_cast<std::size_t>(s.m), static_cast<std::size_t>(s.n), 3);
   TestMatrix c = before;
@@ -190,8 +190,8 @@ void expect_within_bound(const Case& s, float alpha, bool adds) {
     const auto r = static_cast<std::size_t>(i / s.n), col = static_cast<std::size_t>(i % s.n);
     double sum = 0, magnitudes = 0;
     for (std::size_t x = 0; x < static_cast<std::size_t>(s.k); ++x) {
-      const double product = static_cast<double>(widened(a[of_a ? x * ac + r : r * ac + x])) *
-                             static_cast<double>(widened(b[of_b ? col * bc + x : x * bc + col]));
+      const double product = static_cast<double>(widened(a[turned_a ? x * ac + r : r * ac + x])) *
+                             static_cast<double>(widened(b[turned_b ? col * bc + x : x * bc + col]));
       sum += product;
       magnitudes += std::fabs(product);
     }

@@ -48,13 +48,13 @@ struct Shape {
   Halves a, b;
 };
 
-void expect_sum_of_decoded(const OperandFormat& of_a, const OperandFormat& of_b, const Shape& s, Index task_rows,
-                           bool adds) {
+void expect_sum_of_decoded(const OperandFormat& format_a, const OperandFormat& format_b, const Shape& s,
+                           Index task_rows, bool adds) {
   const auto size = [](int n) { return static_cast<std::size_t>(n); };
   const bool turned_a = s.ta == Trans::yes, turned_b = s.tb == Trans::yes;
-  const TestOperand a(of_a, size(turned_a ? s.k : s.m), size(turned_a ? s.m : s.k),
+  const TestOperand a(format_a, size(turned_a ? s.k : s.m), size(turned_a ? s.m : s.k),
                       turned_a ? BlockAxis::column : BlockAxis::row, s.a, 1);
-  const TestOperand b(of_b, size(turned_b ? s.n : s.k), size(turned_b ? s.k : s.n),
+  const TestOperand b(format_b, size(turned_b ? s.n : s.k), size(turned_b ? s.k : s.n),
                       turned_b ? BlockAxis::row : BlockAxis::column, s.b, 2);
   const TestMatrix before = normal_matrix(size(s.m), size(s.n), 3);
   TestMatrix c = before;
@@ -100,7 +100,7 @@ Operand<float> gradient_operand(const OperandFormat& format, const TestMatrix& m
 }
 
 struct GradientCase {
-  OperandFormat of_dy, of_x, of_w;
+  OperandFormat dy_format, x_format, w_format;
   TestMatrix x, w;
   std::string what;
 };
@@ -109,10 +109,10 @@ BothProducts both_products(const GradientCase& c, bool together, bool counted) {
   BothProducts r;
   const TestMatrix dy = normal_matrix(kTokens, kOutputs, 1);
   const GradientProducts<float> products{
-      .wgrad_dy = gradient_operand(c.of_dy, dy, BlockAxis::column, Halves::side_by_side, r.sums.data()),
-      .x = gradient_operand(c.of_x, c.x, BlockAxis::column, Halves::none, counted ? &r.sums[4] : nullptr),
-      .dgrad_dy = gradient_operand(c.of_dy, dy, BlockAxis::row, Halves::side_by_side, r.sums.data() + 2),
-      .w = gradient_operand(c.of_w, c.w, BlockAxis::column, Halves::none, counted ? &r.sums[5] : nullptr),
+      .wgrad_dy = gradient_operand(c.dy_format, dy, BlockAxis::column, Halves::side_by_side, r.sums.data()),
+      .x = gradient_operand(c.x_format, c.x, BlockAxis::column, Halves::none, counted ? &r.sums[4] : nullptr),
+      .dgrad_dy = gradient_operand(c.dy_format, dy, BlockAxis::row, Halves::side_by_side, r.sums.data() + 2),
+      .w = gradient_operand(c.w_format, c.w, BlockAxis::column, Halves::none, counted ? &r.sums[5] : nullptr),
       .dw = r.dw.view(),
       .dx = r.dx.view()};
   if (together) {
@@ -151,12 +151,12 @@ TEST(Product, IsTheSumOfDecodedValues) {
       {270, 40, 150, yes, no, side_by_side, none},   // wgrad of both
       {1, 1, 1, no, no, none, none},
   };
-  for (const OperandFormat& of_a : formats())
-    for (const OperandFormat& of_b : formats())
+  for (const OperandFormat& format_a : formats())
+    for (const OperandFormat& format_b : formats())
       for (const Shape& shape : shapes) {
         const Index task_rows = shape.m > 100 ? 100 : 0;
-        ASSERT_NO_FATAL_FAILURE(expect_sum_of_decoded(of_a, of_b, shape, task_rows, shape.n > 50))
-            << format_name(of_a) << " by " << format_name(of_b) << ", " << matrix_unit_text();
+        ASSERT_NO_FATAL_FAILURE(expect_sum_of_decoded(format_a, format_b, shape, task_rows, shape.n > 50))
+            << format_name(format_a) << " by " << format_name(format_b) << ", " << matrix_unit_text();
       }
 }
 
@@ -168,10 +168,10 @@ TEST(GradientProducts, AreThoseOfEachProductAlone) {
   OperandFormat drawn = kBf16Format, rotated = kBf16Format;
   drawn.rounding = Rounding::stochastic;
   rotated.hadamard = 32;
-  for (const OperandFormat& of_dy : {kBf16Format, fp32, mx, fp8, kNvfp4Format, drawn})
-    for (const OperandFormat& of_w : {kBf16Format, fp32, mx})
-      expect_same_products({of_dy, kBf16Format, of_w, x, w,
-                            format_name(of_dy) + " by " + format_name(of_w) + ", " + matrix_unit_text()});
+  for (const OperandFormat& dy_format : {kBf16Format, fp32, mx, fp8, kNvfp4Format, drawn})
+    for (const OperandFormat& w_format : {kBf16Format, fp32, mx})
+      expect_same_products({dy_format, kBf16Format, w_format, x, w,
+                            format_name(dy_format) + " by " + format_name(w_format) + ", " + matrix_unit_text()});
   expect_same_products({rotated, rotated, rotated, x, w, "rotated"});
 }
 

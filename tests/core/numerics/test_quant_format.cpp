@@ -198,12 +198,12 @@ TEST(QuantFormat, CardsSayWhatBellShapedDataDo) {
     EXPECT_TRUE(says(card(key), "E5M2 " + digits(e5m2.sqnr_db(), 1) + " dB")) << card(key);
     EXPECT_TRUE(says(card(key), "NVFP4 " + digits(nvfp4.sqnr_db(), 1) + " dB")) << card(key);
     EXPECT_TRUE(says(card(key), "MXFP4 " + digits(mxfp4.sqnr_db(), 1) + " dB")) << card(key);
-    const auto of_rows = [](ElementFormat element) {
+    const auto row_text = [](ElementFormat element) {
       const OperandFormat rows = fp8(element, ScaleGranularity::block_1x128, false);
       EXPECT_EQ(format_name(rows).substr(9), "1x128");
       return digits(sums_of(rows).sqnr_db(), 1);
     };
-    EXPECT_TRUE(says(card(key), "(" + of_rows(ElementFormat::e4m3) + " and " + of_rows(ElementFormat::e5m2) +
+    EXPECT_TRUE(says(card(key), "(" + row_text(ElementFormat::e4m3) + " and " + row_text(ElementFormat::e5m2) +
                                     " dB with an FP32 scale for each 1 x 128)"))
         << card(key);
     const double costs = e4m3.sqnr_db() - sums_of(drawn(mx(ElementFormat::e4m3))).sqnr_db();
@@ -212,8 +212,8 @@ TEST(QuantFormat, CardsSayWhatBellShapedDataDo) {
         card(key), "Stochastic rounding costs " + digits(costs, 0) + " dB, in NVFP4 " + digits(nvfp4_costs, 1) + " dB"))
         << card(key);
   }
-  const std::string of_bf16 = "BF16 " + digits(sums_of(kBf16Format).sqnr_db(), 1) + " dB";
-  EXPECT_TRUE(says(card("quant_sqnr_db"), of_bf16)) << of_bf16;
+  const std::string bf16_text = "BF16 " + digits(sums_of(kBf16Format).sqnr_db(), 1) + " dB";
+  EXPECT_TRUE(says(card("quant_sqnr_db"), bf16_text)) << bf16_text;
   for (const auto& [key, figure, decimals] :
        {std::tuple("relative_l2", &QuantSums::relative_l2, 3), std::tuple("cosine", &QuantSums::cosine, 4)}) {
     EXPECT_TRUE(says(card(key), digits((e5m2.*figure)(), decimals))) << card(key);
@@ -242,8 +242,8 @@ TEST(QuantFormat, CardsSayWhatBellShapedDataDo) {
   const std::string crest = card("crest");
   EXPECT_TRUE(says(crest, digits(nvfp4.mean_crest(), 1) + " in blocks of 16 (NVFP4)")) << crest;
   EXPECT_TRUE(says(crest, digits(e4m3.mean_crest(), 1) + " of 32 (MX)")) << crest;
-  const double of_128 = sums_of(fp8(ElementFormat::e4m3, ScaleGranularity::block_1x128)).mean_crest();
-  EXPECT_TRUE(says(crest, digits(of_128, 1) + " of 128")) << crest;
+  const double crest_of_128 = sums_of(fp8(ElementFormat::e4m3, ScaleGranularity::block_1x128)).mean_crest();
+  EXPECT_TRUE(says(crest, digits(crest_of_128, 1) + " of 128")) << crest;
 }
 
 // Returns the mean of q / x - 1 over the largest values of all blocks.

@@ -71,7 +71,7 @@ TEST(FarApart, TheSameFindingsAtTheirSteps) {
     EXPECT_EQ(found[i].steps.first, expected[i].steps.first * kStepSpacing) << found[i].title;
     EXPECT_EQ(found[i].steps.last, expected[i].steps.last * kStepSpacing) << found[i].title;
   }
-  const auto dead = of_kind(found, FindingKind::dead);
+  const auto dead = findings_of_kind(found, FindingKind::dead);
   ASSERT_EQ(dead.size(), 1u);
   EXPECT_NE(dead[0].observation.find("since step 800,000,000"), std::string::npos) << dead[0].observation;
   EXPECT_EQ(health_of(far).verdict, health_of(near).verdict);

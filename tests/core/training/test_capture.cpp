@@ -169,9 +169,9 @@ TEST(Capture, TrainingDoesNotNotice) {
     const OperandPlace place = places[static_cast<std::size_t>(i) % places.size()];
     const CapturedOperand ahead = watched.ahead(place);
     OperandTap tap(place);
-    const TelemetryFrame of_watched = watched.step(&tap), of_plain = plain.step();
-    EXPECT_TRUE(same_bits(of_plain.ce_loss, of_watched.ce_loss)) << i;
-    EXPECT_TRUE(same_bits(of_plain.grad_norm, of_watched.grad_norm)) << i;
+    const TelemetryFrame watched_frame = watched.step(&tap), plain_frame = plain.step();
+    EXPECT_TRUE(same_bits(plain_frame.ce_loss, watched_frame.ce_loss)) << i;
+    EXPECT_TRUE(same_bits(plain_frame.grad_norm, watched_frame.grad_norm)) << i;
     const auto along = tap.finish(8);
     EXPECT_EQ(ahead.values, along->values) << place_text(place);  // the operand computed ahead is that of the step
     EXPECT_EQ(ahead.expert_rows, along->expert_rows);

@@ -260,9 +260,10 @@ TEST(LiveRuns, ChangeToARunThatCatchesUpWaitsForTheStepOfTheFirst) {
   const auto markers = live.histories()[1]->markers();
   ASSERT_EQ(markers.size(), 1u);
   EXPECT_EQ(markers[0].step, 5);
-  const auto of_a = all_losses(*live.histories()[0]), of_b = all_losses(*live.histories()[1]);
-  EXPECT_TRUE(std::equal(of_a.begin(), of_a.begin() + 6, of_b.begin())) << "step 5's loss is of the weights before";
-  EXPECT_NE(of_a[6], of_b[6]);
+  const auto losses_a = all_losses(*live.histories()[0]), losses_b = all_losses(*live.histories()[1]);
+  EXPECT_TRUE(std::equal(losses_a.begin(), losses_a.begin() + 6, losses_b.begin()))
+      << "step 5's loss is of the weights before";
+  EXPECT_NE(losses_a[6], losses_b[6]);
 }
 
 std::vector<PinnedChange> changes_of_run_a(const ChangeLog& log, std::uint64_t after = 0,

@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-RunConfig of_two_recipes(const char* name = "run") {
+RunConfig two_recipe_run(const char* name = "run") {
   RunConfig c = small_run();
   c.name = name;
   c.precision.experts = Recipe::mxfp8_rceil;
@@ -57,9 +57,9 @@ TEST(Recomputation, IsTheTensorOfThenFromACheckpointAndFromTheRecording) {
   const std::string path = testing::TempDir() + "recompute.moescope";
   std::shared_ptr<const CapturedOperand> then_a, then_b;
   {
-    RunConfig second = of_two_recipes("other");
+    RunConfig second = two_recipe_run("other");
     second.precision.experts = Recipe::fp8_deepseek_128;
-    LiveRuns live({of_two_recipes(), second}, path);
+    LiveRuns live({two_recipe_run(), second}, path);
     run_to(live, 3);
     live.change({0, &OptimizerConfig::lr, 3e-3});
     live.change({0, &DataConfig::mixture, std::string("JSON=1")});
@@ -95,7 +95,7 @@ TEST(Recomputation, IsTheTensorOfThenFromACheckpointAndFromTheRecording) {
 }
 
 TEST(Recomputation, OtherStepsAreRefused) {
-  LiveRuns live({of_two_recipes()}, "");
+  LiveRuns live({two_recipe_run()}, "");
   run_to(live, 5);
   const auto history = live.histories()[0];
   EXPECT_THROW(plan_recompute(*history, *history, kExperts, 5), std::invalid_argument);
@@ -114,7 +114,7 @@ TEST(Recomputation, OtherStepsAreRefused) {
 }
 
 TEST(Recomputation, EndsWithinAStepWhenItIsDropped) {
-  LiveRuns live({of_two_recipes()}, "");
+  LiveRuns live({two_recipe_run()}, "");
   run_to(live, 40);
   const auto history = live.histories()[0];
   const double begin = processor_seconds();

@@ -91,9 +91,9 @@ TEST_F(RoundingsOfTraining, EqualRoundingsOfARunWithTheFormat) {
     if (rounding == RouterRounding::gate_output) rounded.precision.gate_output = StoredFormat::bf16;
     if (rounding == RouterRounding::bias) rounded.router.bias_format = StoredFormat::bf16;
     Trainer other(rounded);
-    const TelemetryFrame of_other = step(other);
+    const TelemetryFrame other_frame = step(other);
     const RouterRoundingFrame& row = row_of(frame.router_roundings, rounding, 1);
-    EXPECT_EQ(row.max_vio, of_other.routers[0].max_vio) << router_rounding_name(rounding);
+    EXPECT_EQ(row.max_vio, other_frame.routers[0].max_vio) << router_rounding_name(rounding);
   }
   EXPECT_EQ(row_of(frame.router_roundings, RouterRounding::none, 1).max_vio, frame.routers[0].max_vio);
   EXPECT_EQ(row_of(frame.router_roundings, RouterRounding::counts, 2).changed, 0) << "BF16 counts to 256";

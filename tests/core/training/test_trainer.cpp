@@ -140,7 +140,7 @@ TEST_F(TrainerTest, RoundingFlipsUseSameWeights) {
   RunConfig exact = config_;
   exact.precision.router_gate = Recipe::fp32;
   Trainer fp32(exact);
-  const TelemetryFrame f = step(trainer), of_fp32 = step(fp32);
+  const TelemetryFrame f = step(trainer), fp32_frame = step(fp32);
   ASSERT_EQ(f.rounding_flips.size(), 2u);
   // Both runs start from the same weights, so that at this step the flips between them are those of rounding.
   const auto between = routing_flips(keep_routing(fp32.routing()), keep_routing(trainer.routing()));
@@ -148,7 +148,7 @@ TEST_F(TrainerTest, RoundingFlipsUseSameWeights) {
     EXPECT_EQ(f.rounding_flips[i].flip_rate, between[i].flip_rate);
     EXPECT_EQ(f.rounding_flips[i].margin_tokens, between[i].margin_tokens);
     EXPECT_EQ(f.rounding_flips[i].margin_flipped, between[i].margin_flipped);
-    EXPECT_EQ(of_fp32.rounding_flips[i].flip_rate, 0) << "FP32 is its own reference";
+    EXPECT_EQ(fp32_frame.rounding_flips[i].flip_rate, 0) << "FP32 is its own reference";
   }
   EXPECT_GT(f.rounding_flips[0].flip_rate, 0.02);
   EXPECT_LT(f.rounding_flips[0].flip_rate, 0.9);
@@ -245,11 +245,11 @@ TEST_F(TrainerTest, DroppedShareEqualsMeanOfMicrobatches) {
   Trainer whole(config_);
   config_.data.microbatches = 2;
   Trainer halves(config_);
-  const RouterFrame of_whole = step(whole).routers[0], of_halves = step(halves).routers[0];
-  EXPECT_EQ(of_whole.tokens_per_expert, of_halves.tokens_per_expert);
-  EXPECT_GT(of_halves.dropped_fraction, of_whole.dropped_fraction);
-  const auto sent = std::accumulate(of_halves.volume.copies_RR.begin(), of_halves.volume.copies_RR.end(), 0u);
-  EXPECT_FLOAT_EQ(of_halves.dropped_fraction, 1 - static_cast<float>(sent) / 160);
+  const RouterFrame whole_router = step(whole).routers[0], halves_router = step(halves).routers[0];
+  EXPECT_EQ(whole_router.tokens_per_expert, halves_router.tokens_per_expert);
+  EXPECT_GT(halves_router.dropped_fraction, whole_router.dropped_fraction);
+  const auto sent = std::accumulate(halves_router.volume.copies_RR.begin(), halves_router.volume.copies_RR.end(), 0u);
+  EXPECT_FLOAT_EQ(halves_router.dropped_fraction, 1 - static_cast<float>(sent) / 160);
 }
 
 // The copies on each rank are those of the placement that follows from the load of the two steps before the plan. A
@@ -375,8 +375,8 @@ TEST_F(TrainerTest, MovingQuantilesBalanceSequences) {
     Trainer trainer(config_);
     float sum = 0;
     for (int i = 0; i < 40; ++i) {
-      const float of_sequences = step(trainer).routers[1].max_vio_sequence;
-      if (i >= 30) sum += of_sequences;
+      const float sequence_max_vio = step(trainer).routers[1].max_vio_sequence;
+      if (i >= 30) sum += sequence_max_vio;
     }
     return sum / 10;
   };

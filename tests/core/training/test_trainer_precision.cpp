@@ -205,18 +205,18 @@ TEST_F(TrainerTest, EveryRecipeTrainsInEveryClassOfWeights) {
   Trainer exact(config_);
   step(exact);
   const float reference = step(exact).ce_loss;
-  for (const ClassCase& of_class : class_cases())
+  for (const ClassCase& class_case : class_cases())
     for (const RecipeInfo& info : recipes()) {
-      SCOPED_TRACE(std::string(gemm_class_name(of_class.gemm_class)) + " " + info.name);
+      SCOPED_TRACE(std::string(gemm_class_name(class_case.gemm_class)) + " " + info.name);
       RunConfig config = config_;
-      config.precision.*of_class.recipe = info.recipe;
+      config.precision.*class_case.recipe = info.recipe;
       Trainer trainer(config);
       step(trainer);
       const TelemetryFrame f = step(trainer);
       EXPECT_NEAR(f.ce_loss, reference, 0.1);
       std::set<std::pair<int, std::string>> weights;
       for (const QuantFrame& q : f.quants) {
-        EXPECT_EQ(q.gemm_class(), of_class.gemm_class);
+        EXPECT_EQ(q.gemm_class(), class_case.gemm_class);
         weights.emplace(q.layer, gemm_name(q.gemm));
         const OperandFormat format = recipe_format(info.recipe, q.direction, q.operand);
         EXPECT_EQ(q.format.name, format_name(format));
@@ -231,7 +231,7 @@ TEST_F(TrainerTest, EveryRecipeTrainsInEveryClassOfWeights) {
       if (info.recipe == Recipe::fp32) {
         EXPECT_TRUE(weights.empty());
       } else {
-        EXPECT_EQ(weights, of_class.weights);
+        EXPECT_EQ(weights, class_case.weights);
         EXPECT_EQ(f.quants.size(), 6 * weights.size());
       }
     }
