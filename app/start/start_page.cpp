@@ -132,9 +132,8 @@ void StartPage::showCost() {
   if (!costs_) return;
   cost_->setText(costs_->presetText(presets_->currentText()));
   comparison_->setText(
-      QString(
-          "Do MXFP8, NVFP4 and MXFP4 cost loss against BF16? Preset nano in each format, and in BF16 twice to measure "
-          "chance. Verdicts on FP4 are due by step %1 (%2); MXFP8 may need several seeds or a larger model.")
+      QString("Do MXFP8, NVFP4 and MXFP4 cost loss against BF16? Preset nano in each, in BF16 twice to measure chance. "
+              "Verdicts on FP4 are due by step %1 (%2), on MXFP8 after several seeds.")
           .arg(kVerdictStep)
           .arg(costs_->timeText("precisions", kVerdictStep)));
 }

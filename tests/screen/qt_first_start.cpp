@@ -335,7 +335,7 @@ class FirstStartTest : public QObject {
     QCOMPARE(nextLesson({}).about, QString("lesson 1, Why experts?, 7 minutes"));
     const NextLesson begun = nextLesson({{}, "stale-bias", {{"why-experts", 1}}});  // the open exhibit is no lesson
     QCOMPARE(begun.button, QString("Continue with lesson 1, step 2"));
-    QCOMPARE(begun.about, QString("lesson 1, Why experts?, step 2 of 4"));
+    QCOMPARE(begun.about, QString("lesson 1, Why experts?, step 2 of 5"));
   }
 };
 
