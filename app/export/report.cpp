@@ -15,6 +15,7 @@
 #include "core/files/text/words.h"
 #include "core/findings/comparison/comparison.h"
 #include "core/findings/comparison/operand_sqnr.h"
+#include "core/findings/comparison/regression_gate.h"
 #include "core/findings/comparison/verdict_words.h"
 #include "core/findings/findings.h"
 #include "core/findings/health.h"
@@ -24,6 +25,7 @@
 #include "widgets/cluster/this_imbalance_panel.h"
 #include "widgets/compare/judged_runs.h"
 #include "widgets/look/counted_text.h"
+#include "widgets/overview/loss_panel.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/metric_text.h"
@@ -153,6 +155,7 @@ class HtmlReport {
   void head();
   void outcome();
   void comparison();
+  void regression();
   void health(std::size_t i);
   void figuresTable();
   QString units() const;
@@ -273,6 +276,21 @@ void HtmlReport::comparison() {
   const QString about =
       QString::fromUtf8(asset(twins_.empty() ? "panels/report_no_twin.html" : "panels/report_gap.html"));
   out_ += twins + (twins_.empty() ? about : about.arg(100 * judging().matters));
+  if (!rows.isEmpty()) regression();
+}
+
+// Whether other figures of the runs whose loss is not judged stay in the noise band, as the window says.
+void HtmlReport::regression() {
+  for (const int place : source_.judged->candidates()) {
+    std::vector<HistoryPtr> other_runs = histories_;
+    other_runs.erase(other_runs.begin() + place);
+    if (verdict_word(source_.judged->conclusion(place)) != VerdictWord::not_judged) continue;
+    const GateReport gate = judge_gate(histories_[place], other_runs);
+    if (gate.verdict != GateVerdict::too_early)
+      out_ += QString("<p class=\"%1\"><b>%2, other figures: %3.</b> %4</p>\n")
+                  .arg(gate.verdict == GateVerdict::regressed ? "severe" : "note", name(place),
+                       gate_verdict_name(gate.verdict), html(gate_sentence(gate)));
+  }
 }
 
 QString HtmlReport::seedNote() const {
@@ -295,8 +313,9 @@ QString HtmlReport::nextStep() const {
     step = "add one more noise twin, another run with the settings of A: it makes the intervals narrower.";
   else if (found.how == Settlement::How::forced_balance)
     step = "train all runs again with forced balance: the verdicts are then about arithmetic alone.";
-  else if (judged.isOverSeeds() && judged.dependsOnSeed())
-    step = "train the same runs with further seeds. " + judged.openSeedsText() + '.';
+  else if (judged.isOverSeeds())
+    step =
+        (judged.dependsOnSeed() ? "train the same runs with further seeds. " : "") + judged.openSeedsForms().value(0);
   else if (judged.dependsOnSeed())
     step = "train the same runs with further seeds: these are the verdicts of one seed, and another may give another.";
   else if (found.how == Settlement::How::more_steps)
@@ -339,21 +358,22 @@ void HtmlReport::figuresTable() {
     QString name;
     QStringList cells = {};
   };
-  std::vector<Column> columns{{"steps"},
-                              {"loss, nats/token"},
-                              {QString("mean of %1 losses").arg(kLossSteps)},
-                              {"largest overload (MaxVio)"},
-                              {"spread of load (CV)"},
-                              {"entropy of load, %"},
-                              {"unused experts"},
-                              {"tokens/s"},
-                              {"lowest SQNR, dB"},
-                              {"mean SQNR, dB"},
-                              {"routing flips against A, %"},
-                              {"flips by rounding, %"},
-                              {"gradient cosine"},
-                              {"gradient error, %"},
-                              {"largest share flushed to zero, %"}};
+  std::vector<Column> columns{
+      {"steps"},
+      {"loss, nats/token"},
+      {QString("mean of %1 losses").arg(kLossSteps)},
+      {"largest overload (MaxVio)"},
+      {"spread of load (CV)"},
+      {"entropy of load, %"},
+      {"unused experts"},
+      {source_.configs.empty() ? "tokens/s" : "tokens/s of emulated formats, no speed of a GPU"},
+      {"lowest SQNR, dB"},
+      {"mean SQNR, dB"},
+      {"routing flips against A, %"},
+      {"flips by rounding, %"},
+      {"gradient cosine"},
+      {"gradient error, %"},
+      {"largest share flushed to zero, %"}};
   const Selection& selection = *source_.selection;
   const std::vector<OperandSqnr> sqnr =
       operand_sqnr(histories_, last_common_steps(histories_, 1, selection.shownStepOf(*histories_.front())).last);
@@ -487,7 +507,13 @@ void HtmlReport::pictures() {
   out_ += "<h2>Pictures</h2>\n";
   Selection* selection = source_.selection;
   QStringList figures_of_all_runs;
-  for (Panel* panel : source_.panels_of_all_runs) figures_of_all_runs << figure(panel);
+  for (Panel* panel : source_.panels_of_all_runs) {
+    auto* loss = qobject_cast<LossPanel*>(panel);
+    const Metric shown = loss ? loss->shownMetric() : Metric::ce_loss;
+    if (loss) loss->setMetric(Metric::ce_loss);
+    figures_of_all_runs << figure(panel);
+    if (loss) loss->setMetric(shown);
+  }
   QList<Panel*> panels_of_one_run;
   for (Panel* panel : source_.panels_of_one_run) {
     const QString drawn = figure(panel);
@@ -561,8 +587,27 @@ void HtmlReport::allSettings() {
 
 }  // namespace
 
+// While the newest steps are followed, the cursor is put at the last step that all runs have, so that all figures of
+// the report are of the same step.
 QByteArray report(const ReportSource& source) {
-  return HtmlReport(source).text();
+  Selection& selection = *source.selection;
+  const std::vector<HistoryPtr> runs = selection.histories();
+  const int run = selection.run();
+  const bool follows = selection.following();
+  const auto length = [&](const HistoryPtr& history) {
+    return (history->steps().last + 1) * (selection.isByTokens() ? history->info().tokens_per_step : 1);
+  };
+  const auto [shortest, longest] = std::ranges::minmax_element(runs, {}, length);
+  if (follows && runs.size() > 1 && length(*shortest) < length(*longest)) {
+    selection.setRun(to_int(shortest - runs.begin()));
+    const std::int64_t common_end = selection.stepOf(**longest, selection.step());
+    selection.setRun(to_int(longest - runs.begin()));
+    selection.setStep(common_end);
+  }
+  const QByteArray text = HtmlReport(source).text();
+  selection.setRun(run);
+  selection.setFollowing(follows);
+  return text;
 }
 
 }  // namespace moescope

@@ -1,17 +1,7 @@
 // Published claims about training mixtures of experts, tested on a small model: runs that differ in the subject of the
-// claim, the figure that is compared, the published difference, and the expected sign of the difference.
-//
-// A claim is a TOML file, assets/claims/NAME.toml (built in) or a user's own file:
-//   title, statement, source          texts; `source` names paper or thread
-//   steps, seeds                      steps of every run, number of seeds; runs with equal seeds are compared
-//   [runs]                            as in a lesson (assets/lessons/README.md)
-//   [[compare]]                       a row of the table:
-//     text, published                 texts: the two sides of the comparison, and the published difference
-//     run, against                    "B", "A"; the difference is run minus against
-//     figure, last                    key of a metric; number of last steps over which it is averaged
-//     expect                          "higher", "lower" or "equal"
-//     within                          for "equal": differences up to this number count as none
-// claim_results.h holds their results.
+// claim, the figure that is compared, the published difference, and the expected sign of the difference. A claim is a
+// TOML file, assets/claims/NAME.toml (built in) or a user's own file (docs/claims.md). claim_results.h holds their
+// results.
 #pragma once
 
 #include <cstdint>

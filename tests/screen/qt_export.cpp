@@ -375,22 +375,23 @@ class ExportTest : public QObject {
                                 [](const PaletteCommand& command) { return command.title.contains("Replay page"); }));
   }
 
-  // Two logs with the same settings up to a step are run A and its noise twin, with which a third log is judged.
+  // Two logs with the same settings up to a step are run A and its noise twin, with which a third log is judged. All
+  // figures are of the last step that all logs have.
   void reportOfLogsKnowsEqualRuns() {
     QStringList paths;
-    const auto log = [&](const char* name, const char* settings, double phase) {
+    const auto log = [&](const char* name, const char* settings, double phase, int steps = 300) {
       paths << home_.filePath(QString(name) + ".jsonl");
       QFile file(paths.back());
       QVERIFY(file.open(QIODevice::WriteOnly));
       file.write(QByteArray("{\"run\":\"") + name + "\",\"experts\":2," + settings + "}\n");
-      for (int step = 0; step < 300; ++step)
+      for (int step = 0; step < steps; ++step)
         file.write(QString("{\"step\":%1,\"loss\":%2,\"tokens_per_expert\":[[3,5]]}\n")
                        .arg(step)
                        .arg(2 + 0.1 * std::sin(1.7 * step + phase))
                        .toLatin1());
     };
     log("first", "\"precision\":\"bf16\",\"domain_shift_step\":0", 0);
-    log("other", "\"precision\":\"mxfp8\",\"domain_shift_step\":0", 1);
+    log("other", "\"precision\":\"mxfp8\",\"domain_shift_step\":0", 1, 320);
     log("twin", "\"precision\":\"bf16\",\"domain_shift_step\":200", 2);
     MainWindow window(false);
     QSignalSpy opened(window.session(), &RunSession::opened);
@@ -403,6 +404,7 @@ class ExportTest : public QObject {
     QVERIFY(page.contains("counts as a difference that matters"));
     QVERIFY(page.contains(R"(<td><span class="muted">precision</span></td><td>bf16</td><td>mxfp8</td><td>bf16</td>)"));
     QVERIFY(!page.contains("it is not known how much"));
+    QVERIFY(page.contains("The loss is that of the last of steps 250 to 299") && window.selection()->following());
   }
 };
 

@@ -203,6 +203,9 @@ class VerdictsTest : public QObject {
     const JudgedRuns* judged = w.window.workspaces()->compare()->judged();
     const float gap = judged->conclusion(1).gap;
     QTest::mouseClick(more, Qt::LeftButton);
+    // While a seed trains, the line and the rows have the verdicts of the seeds before.
+    QTRY_VERIFY_WITH_TIMEOUT(w.strip()->settlementText().startsWith("Verdicts of "), kWaitMs);
+    QVERIFY2(w.row(1).reasons.value(0).contains(" before: "), qPrintable(w.row(1).reasons.value(0)));
     QTRY_COMPARE_WITH_TIMEOUT(judged->seeds().size(), 3u, 4 * kWaitMs);
     w.waitFor(70);
     QTRY_VERIFY2(w.strip()->settlementText().contains("4 seeds"), qPrintable(w.strip()->settlementText()));

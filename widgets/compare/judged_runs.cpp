@@ -162,16 +162,28 @@ std::vector<Conclusion> JudgedRuns::overSeeds() {
   return conclusions;
 }
 
+std::optional<Conclusion> JudgedRuns::earlierSeeds(int place) const {
+  const int candidate = index_in(candidates(), place);
+  if (candidate < 0 || isOverSeeds() || lastStep() != kNoLastStep) return {};
+  std::vector<Conclusion> conclusions;
+  for (const std::vector<Conclusion>& seed : seeds_)
+    if (candidate < std::ssize(seed)) conclusions.push_back(seed[candidate]);
+  const bool has_verdict = !conclusions.empty() && !is_missing(conclusions.back().matters);  // not of a recording
+  if (!has_verdict || conclusions.back().loss != conclusion(place).loss) return {};
+  return conclusions.size() == 1 ? conclusions.front() : over_seeds(conclusions);
+}
+
 QString JudgedRuns::seedText() const {
-  const int known = to_int(seeds_.size()) + 1, all = known + seeds_left_;
+  const int all = knownSeeds() + seeds_left_;
   if (isOverSeeds()) return countedText(all, "seed");
-  return all > 1 ? QString("seed %1 of %2").arg(known).arg(all) : QString();
+  return all > 1 ? QString("seed %1 of %2").arg(knownSeeds()).arg(all) : QString();
 }
 
 // With forced balance one seed never tells enough, whereas several leave open only what their interval does.
 bool JudgedRuns::dependsOnSeed() const {
-  const auto is_open = [](const Conclusion& c) { return c.verdict == Verdict::unclear || is_at_edge(c); };
-  if (isOverSeeds()) return std::ranges::any_of(over_seeds_, is_open);
+  if (isOverSeeds())
+    return !openSeeds().letters.isEmpty() ||
+           (knownSeeds() <= kMaxSeedsAtOnce && std::ranges::any_of(over_seeds_, is_at_edge));
   return std::ranges::any_of(candidates(), [this](int place) { return depends_on_seed(conclusion(place)); });
 }
 
@@ -180,23 +192,36 @@ JudgedRuns::OpenSeeds JudgedRuns::openSeeds() const {
   for (std::size_t i = 0; i < over_seeds_.size(); ++i) {
     const Conclusion& c = over_seeds_[i];
     if (c.verdict != Verdict::unclear) continue;
-    open.letters << runLetter(*selection_, candidates()[i]);
-    open.seeds = std::max(open.seeds, seeds_to_settle(c, to_int(seeds_.size()) + 1));
+    const double seeds = seeds_to_settle(c, knownSeeds());
+    const bool is_edge = knownSeeds() > kMaxSeedsAtOnce && seeds > knownSeeds() + kMaxSeedsAtOnce;
+    (is_edge ? open.at_edge : open.letters) << runLetter(*selection_, candidates()[i]);
+    if (is_edge)
+      open.half_width_at_edge = std::max(open.half_width_at_edge, c.half_width);
+    else
+      open.seeds = std::max(open.seeds, seeds);
   }
   return open;
 }
 
 int JudgedRuns::seedsToAdd() const {
-  const double missing = std::ceil(openSeeds().seeds) - to_int(seeds_.size()) - 1;
-  return static_cast<int>(std::clamp<double>(missing, kSeedsAtOnce, kMaxSeedsAtOnce));
+  return static_cast<int>(std::clamp<double>(openSeeds().seeds - knownSeeds(), kSeedsAtOnce, kMaxSeedsAtOnce));
 }
 
-QString JudgedRuns::openSeedsText() const {
-  const auto [letters, seeds] = openSeeds();
-  if (letters.isEmpty()) return {};
-  return QString("%1 may take %2 seeds")
-      .arg(listed(letters),
-           seeds > kManySeeds ? QString("more than %1").arg(kManySeeds) : QString("about %1").arg(seeds));
+QStringList JudgedRuns::openSeedsForms() const {
+  const OpenSeeds open = openSeeds();
+  QString text;
+  if (!open.letters.isEmpty())
+    text = QString("%1 may take %2 %3 seeds in all")
+               .arg(listed(open.letters), open.seeds > knownSeeds() + kMaxSeedsAtOnce ? "more than" : "about")
+               .arg(knownSeeds() + seedsToAdd());
+  if (open.at_edge.isEmpty()) return text.isEmpty() ? QStringList() : QStringList{text};
+  if (!text.isEmpty()) text += QStringLiteral(". ");
+  const QString letters = listed(open.at_edge), known = QString::number(open.half_width_at_edge, 'g', 2);
+  return {text + QString("%1, known to \u00b1%2, lies at the edge of what matters: more seeds will hardly decide it; "
+                         "another gap that matters or a larger model may")
+                     .arg(letters, known),
+          text + QString("%1 lies at the edge of what matters: more seeds will hardly decide it").arg(letters),
+          text + QString("%1 lies at the edge of what matters").arg(letters)};
 }
 
 }  // namespace moescope

@@ -5,6 +5,7 @@
 #include <QObject>
 #include <QString>
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,7 +16,7 @@
 namespace moescope {
 
 // Fewest and most seeds that one click adds.
-inline constexpr int kSeedsAtOnce = 3, kMaxSeedsAtOnce = 12;
+inline constexpr int kSeedsAtOnce = 3, kMaxSeedsAtOnce = 16;
 
 // Returns the number of decimal places that show two digits of `matters`, the smallest gap that matters.
 int placesFor(float matters);
@@ -65,20 +66,18 @@ class JudgedRuns : public QObject {
     emit changed();
   }
   const std::vector<std::vector<Conclusion>>& seeds() const { return seeds_; }
+  int seedsLeft() const { return seeds_left_; }
+  // The conclusion over the earlier seeds while the open one trains; nullopt: there are none, or it has ended.
+  std::optional<Conclusion> earlierSeeds(int place) const;
   bool isOverSeeds() const { return !over_seeds_.empty(); }
   // "4 seeds" if the conclusions are those over all seeds, "seed 2 of 4" if they are those of this one; empty: one
   // seed.
   QString seedText() const;
   bool dependsOnSeed() const;  // further seeds would tell more
-  // The candidates that several seeds leave open, and about how many seeds would settle them.
-  struct OpenSeeds {
-    QStringList letters;
-    double seeds = 0;
-  };
-  OpenSeeds openSeeds() const;
   // Seeds that one click adds: as many as may settle the open verdicts.
   int seedsToAdd() const;
-  QString openSeedsText() const;  // "B may take about 17 seeds"; empty: several seeds leave no verdict open
+  // "B may take about 17 seeds in all", in full and short; empty: several seeds leave no verdict open.
+  QStringList openSeedsForms() const;
 
   Loss loss() const { return loss_; }
   void setLoss(Loss loss) {
@@ -114,6 +113,15 @@ class JudgedRuns : public QObject {
   int judged() const { return std::min(training_.runs(), to_int(selection_->histories().size()) - 1); }
   Metric judgedLoss(int place) const;
   std::vector<Conclusion> overSeeds();
+  int knownSeeds() const { return to_int(seeds_.size()) + 1; }  // with the open one
+  // The candidates that several seeds leave open, and about how many seeds would settle them. Those that more seeds
+  // than one click adds leave open, and would leave open after as many again, have gaps at the edge of the band.
+  struct OpenSeeds {
+    QStringList letters, at_edge;
+    double seeds = 0;
+    float half_width_at_edge = 0;
+  };
+  OpenSeeds openSeeds() const;
   bool isByTraining(int place) const;  // judged by the training loss
   // Index of the run in ComparedRuns::otherRuns(), counted from 1.
   int pairOf(int place) const { return place == 0 ? baseline_ : place; }

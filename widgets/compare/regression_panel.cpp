@@ -235,7 +235,9 @@ void RegressionPanel::show(GateReport report) {
   std::ranges::stable_sort(order_, {}, [this](std::size_t i) {
     const GateExit& exit = report_.exits[i];
     const bool has_side = report_.series[exit.series].figure.worst.has_value();
-    return std::tuple(!exit.not_finite_step && !(has_side && exit.is_worse), !has_side, exit.apart_since);
+    const float distance = std::isfinite(exit.z) ? std::fabs(exit.z) : 0;  // 0: the other runs have no spread
+    const float z = exit.not_finite_step ? INFINITY : distance;
+    return std::tuple(!exit.not_finite_step && !(has_side && exit.is_worse), !has_side, -z, exit.apart_since);
   });
   chooseRows();
   map_->markDirty();
@@ -247,7 +249,7 @@ void RegressionPanel::show(GateReport report) {
   for (int row = 0; row < figures_->rowCount(); ++row) {
     const GateExit& exit = report_.exits[order_[row]];
     const QString tip = printedText(exit_text(report_, exit)), step = formatCount(exit.last_step());
-    figures_->setName(row, figureName(exit), tip, exit.series == strongestExit().series);
+    figures_->setName(row, figureName(exit), tip, row == 0);
     const QString result = resultText(report_.series[exit.series].figure, exit);
     figures_->setFigure(row, 1, {result, result.left(1)}, tip, result == "worse");
     figures_->setFigure(row, 2, {formatCount(exit.apart_since)}, tip);
@@ -262,8 +264,12 @@ void RegressionPanel::show(GateReport report) {
     names << settingLabel(QString::fromStdString(setting.name));
     keys << QString::fromStdString(setting_text(setting, othersText("other runs").toStdString()));
   }
-  const QString verb = settings.size() == 1 ? " differs" : " differ";
-  const QString head = settings.isEmpty() ? QString() : countedText(settings.size(), "setting") + verb;
+  const auto one_sided = to_int(std::ranges::count_if(report_.settings, is_one_sided)),
+             both = to_int(settings.size()) - one_sided;
+  QStringList heads;
+  if (both > 0) heads << countedText(both, "setting") + (both == 1 ? " differs" : " differ");
+  if (one_sided > 0) heads << countedText(one_sided, "setting") + " not stated by all runs";
+  const QString head = heads.join(QStringLiteral(", "));
   settings_->setTexts({head + (settings.isEmpty() ? "" : ": ") + settings.join(QStringLiteral("; ")),
                        head + ": " + names.join(QStringLiteral(", ")), head});
   settings_->setToolTip("<p>" + keys.join('\n').toHtmlEscaped().replace('\n', "<br>") + "</p>");
@@ -282,16 +288,15 @@ QString RegressionPanel::valuesText() const {
   return report_.exits.empty() ? QString() : QString("\nstep %1").arg(formatCount(report_.exits[0].last_step()));
 }
 
-// The figure of the first row's result that is farthest from the noise band.
-const GateExit& RegressionPanel::strongestExit() const {
-  const auto result = [this](const GateExit& exit) { return resultText(report_.series[exit.series].figure, exit); };
-  const QString first = result(report_.exits[order_.front()]);
-  const auto rank = [&](std::size_t i) {
-    const GateExit& exit = report_.exits[i];
-    const float z = exit.not_finite_step || std::isnan(exit.z) ? INFINITY : std::fabs(exit.z);
-    return std::pair(result(exit) == first, z);
+// The first figure that left the noise band, of those with the result of the first row.
+const GateExit& RegressionPanel::earliestExit() const {
+  const auto result = [this](std::size_t i) {
+    return resultText(report_.series[report_.exits[i].series].figure, report_.exits[i]);
   };
-  return report_.exits[*std::ranges::max_element(order_, {}, rank)];
+  const auto rank = [&](std::size_t i) {
+    return std::pair(result(i) != result(order_.front()), report_.exits[i].apart_since);
+  };
+  return report_.exits[*std::ranges::min_element(order_, {}, rank)];
 }
 
 QString RegressionPanel::word() const {
@@ -303,7 +308,7 @@ QStringList RegressionPanel::placeForms() const {
   if (report_.exits.empty()) return {": " + countedText(to_int(report_.series.size()), "figure") + " in the band"};
   const auto better = std::ranges::count(report_.exits, false, &GateExit::is_worse);
   const bool is_led_by_better = report_.verdict == GateVerdict::differs && better > 0;
-  const GateExit& exit = report_.exits[order_.front()];
+  const GateExit& exit = earliestExit();
   const QString step = QString(" since step %1").arg(formatCount(exit.apart_since)),
                 figures = countedText(better, "figure");
   if (is_led_by_better) {
@@ -312,7 +317,7 @@ QStringList RegressionPanel::placeForms() const {
     return {head + ", the first" + step + ": " + figureName(exit) + neither, head + ", the first" + step + neither,
             head};
   }
-  const GateExit& strongest = strongestExit();
+  const GateExit& strongest = report_.exits[order_.front()];
   const QString strongest_text =
                     figureName(strongest) + (std::isfinite(strongest.z) ? ", z " + zText(strongest.z) : QString()),
                 place = step + (strongest.series == exit.series ? QStringLiteral(": ") : QStringLiteral(", most: ")) +

@@ -51,7 +51,7 @@ class RegressionPanel : public Panel {
   // What follows the word: " since step 8: MaxVio (batch), layer 7", or ": 60 figures in the band", from long to short.
   QStringList placeForms() const;
   QString figureName(const GateExit& exit) const;
-  const GateExit& strongestExit() const;
+  const GateExit& earliestExit() const;
   QString valuesText() const;
   void judge();  // judges new steps, or another run, in the background
   void show(GateReport report);

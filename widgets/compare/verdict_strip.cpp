@@ -77,8 +77,9 @@ void VerdictStrip::fill() {
   shows_health_ = false;
   if (judged_->update().isEmpty()) {
     for (const int place : judged_->candidates()) {
-      const QString word = QString::fromStdString(verdict_name(judged_->conclusion(place)));
-      const Sign sign = signOf(judged_->conclusion(place));
+      const Conclusion c = judged_->earlierSeeds(place).value_or(judged_->conclusion(place));
+      const QString word = QString::fromStdString(verdict_name(c));
+      const Sign sign = signOf(c);
       items.push_back({word,
                        sign,
                        items.empty() || items.back().word != word || items.back().sign != sign,
@@ -132,7 +133,8 @@ std::vector<VerdictStrip::Item> VerdictStrip::healthItems() const {
     const History& history = *selection_->histories()[run];
     const RouterWindow window = router_window(history, health->last_step);
     const LayerWindow* worst = window.worst(&LayerWindow::max_vio);
-    const QString figure = worst ? QString("MaxVio %1").arg(formatValue(worst->max_vio, 3)) : QString();
+    const QString figure =
+        worst ? QString("MaxVio %1 in layer %2").arg(formatValue(worst->max_vio, 3)).arg(worst->layer) : QString();
     QStringList names;
     for (const QString& text : {first, sentence.section(kDetail, 0, 0)})
       names << text + (worst ? QStringLiteral("; ") : QString()) + figure;
@@ -202,7 +204,7 @@ QStringList VerdictStrip::seedForms() const {
   const QString steps = formatCount(judged_->conclusion(judged_->candidates().front()).steps.last + 1);
   const QString seeds = QString("Means of %1, %2 steps each").arg(judged_->seedText(), steps);
   QStringList forms;
-  if (const QString open = judged_->openSeedsText(); !open.isEmpty())
+  for (const QString& open : judged_->openSeedsForms())
     forms << seeds + QStringLiteral(". ") + open << judged_->seedText() + QStringLiteral(". ") + open;
   return forms << seeds << judged_->seedText();
 }
@@ -210,11 +212,13 @@ QStringList VerdictStrip::seedForms() const {
 // When the training ends; empty: it has ended, or goes on without an end.
 QStringList VerdictStrip::endForms() const {
   const History& a = *selection_->histories().front();
-  std::int64_t end = a.settings_at_start()->value(&OptimizerConfig::total_steps).value_or(0);
-  if (judged_->goal() > 0 && judged_->goal() < INT64_MAX) end = judged_->goal();
-  const std::int64_t steps_left = end - 1 - a.steps().last;
+  const std::int64_t steps = a.settings_at_start()->value(&OptimizerConfig::total_steps).value_or(0);
+  const std::int64_t end = judged_->goal() > 0 && judged_->goal() < INT64_MAX ? judged_->goal() : steps;
+  const std::int64_t steps_left = end - 1 - a.steps().last + judged_->seedsLeft() * steps;
   if (!judged_->live() || steps_left <= 0) return {};
-  const QString words = QString("Training ends at step %1").arg(formatCount(end));
+  const QString words =
+      (judged_->seedsLeft() > 0 ? QString("All seeds end at step %1") : QString("Training ends at step %1"))
+          .arg(formatCount(end));
   const float seconds = judged_->secondsPerStep();
   if (is_missing(seconds)) return {words};
   return {QString("%1 (%2)").arg(words, aboutDuration(seconds * static_cast<double>(steps_left))), words};
@@ -282,12 +286,16 @@ void VerdictStrip::fillSettlement() {
   if (instead_.isEmpty()) {
     if (is_newest_) found = judged_->settlement();
     asks_for_seeds_ = is_newest_ && asksForSeeds(found);
-    if (asks_for_seeds_) found = {};
+    const bool is_series =
+        judged_->earlierSeeds(judged_->candidates().empty() ? -1 : judged_->candidates().front()).has_value();
+    if (asks_for_seeds_ || is_series) found = {};
     forms = is_newest_ ? settlementForms(found) : pastForms();
     if (judged_->isOverSeeds()) {
       forms = seedForms();
     } else if (QString seed = judged_->seedText(); !seed.isEmpty()) {
       seed.front() = seed.front().toUpper();
+      if (is_series)
+        seed.prepend(QString("Verdicts of %1. ").arg(countedText(to_int(judged_->seeds().size()), "seed")));
       if (forms.isEmpty()) forms << QString();
       for (QString& form : forms) form.prepend(seed + (form.isEmpty() ? "" : ". "));
     }
@@ -309,7 +317,7 @@ void VerdictStrip::fillSettlement() {
     words = "Newest step";
     tip = "Moves the cursor to the newest step, and with it all verdicts (End)";
   } else if (!judged_->live()) {
-    words = is_alone ? "+ Log" : "+ Noise twin...";
+    words = is_alone ? "+ Log" : "+ Log with A's settings...";
     tip =
         "Opens another log or recording beside these. A log with the settings of run A is its noise twin: it shows how "
         "large a gap chance alone causes";

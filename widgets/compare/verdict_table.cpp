@@ -240,6 +240,7 @@ QString VerdictTable::baselineLetter() const {
 }
 
 bool VerdictTable::choosesBaseline() const {
+  if (printed()) return false;
   return std::ranges::count(rows_, false, &VerdictRow::noise) > 1 || (!rows_.empty() && !rows_.front().baseline);
 }
 

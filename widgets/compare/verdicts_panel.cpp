@@ -190,8 +190,15 @@ void VerdictsPanel::addGap(VerdictRow& row, int place) const {
     row.sign = signOf(c);
     row.verdict = QString::fromStdString(verdict_name(c));
     for (const std::string& reason : verdict_reasons(c)) row.reasons << QString::fromStdString(reason);
-    if (const std::string before = withdrawn_text(judged_->past(place), c); !before.empty())
+    if (const auto earlier = judged_->earlierSeeds(place)) {
+      const QString verdict = QString("%1 before: %2")
+                                  .arg(countedText(to_int(judged_->seeds().size()), "seed"),
+                                       QString::fromStdString(verdict_text(verdict_word(*earlier))));
+      row.reasons = {verdict};
+      if (!is_missing(earlier->half_width)) row.reasons.prepend(verdict + QStringLiteral(", ") + gapText(*earlier));
+    } else if (const std::string before = withdrawn_text(judged_->past(place), c); !before.empty()) {
       row.reasons.prepend(row.reasons.value(0) + QStringLiteral("; ") + QString::fromStdString(before));
+    }
   }
   const int places = placesFor(judged_->matters());
   gap.text = std::isfinite(c.gap) ? signedFixed(c.gap, places) : dash();

@@ -59,6 +59,10 @@ std::optional<std::int64_t> last_change(const History& run, const std::string& k
 
 }  // namespace
 
+bool is_one_sided(const GateSetting& setting) {
+  return setting.value == kNotGiven || std::ranges::find(setting.good, kNotGiven) != setting.good.end();
+}
+
 std::vector<GateSetting> differing_settings(const History& run, std::span<const HistoryPtr> good) {
   const auto is_log = [](const History& history) { return !last_settings(history)->config(); };
   const bool only_logs = is_log(run) && std::ranges::all_of(good, [&](const HistoryPtr& h) { return is_log(*h); });
@@ -77,14 +81,10 @@ std::vector<GateSetting> differing_settings(const History& run, std::span<const 
   std::vector<GateSetting> differing;
   for (const std::string& name : names) {
     GateSetting setting{name, value_of(run_values, name), {}};
-    bool is_missing_in_one = setting.value == kNotGiven;
-    for (const NamedValues& values : good_values) {
-      setting.good.push_back(value_of(values, name));
-      is_missing_in_one |= setting.good.back() == kNotGiven;
-    }
+    for (const NamedValues& values : good_values) setting.good.push_back(value_of(values, name));
     const auto differs_from = [&](const std::string& value) { return value != setting.good.front(); };
     setting.differs_among_good = std::ranges::any_of(setting.good, differs_from);
-    if ((!setting.differs_among_good && !differs_from(setting.value)) || (is_mixed && is_missing_in_one)) continue;
+    if ((!setting.differs_among_good && !differs_from(setting.value)) || (is_mixed && is_one_sided(setting))) continue;
     setting.changed_at = last_change(run, name);
     differing.push_back(std::move(setting));
   }

@@ -15,8 +15,7 @@ std::string seeds_text(std::span<const Conclusion> by_seed);
 // The conclusions of the run's event, which have the judged loss and the gap alone; empty: it has none.
 std::vector<Conclusion> recorded_seeds(const History& run);
 
-// About how many seeds would settle a verdict that is open over `known` ones; kManySeeds + 1: more than kManySeeds.
-inline constexpr double kManySeeds = 99;
+// About how many seeds would settle a verdict that is open over `known` ones.
 double seeds_to_settle(const Conclusion& over_seeds, int known);
 
 }  // namespace moescope

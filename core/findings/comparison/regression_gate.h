@@ -1,20 +1,6 @@
 // Judges whether a training is as good as earlier good trainings: which figures left the band that chance explains,
 // where and when, and in which settings the trainings differ.
-//
-// The steps that all runs have are cut into blocks of equal length. x_j is the mean of a figure over block j in the
-// judged run, m_j the mean of the k good runs, and
-//   z_j = (x_j - m_j) / (s_j sqrt(1 + 1/k)).
-// s_j^2 = R_j w_j is the variance of one run's block. w_j is the variance within the good runs, from second differences
-// of neighbouring blocks. R_j says how much further equal runs lie apart than a run moves from block to block: the mean
-// of (variance between the good runs) / w_j over the blocks, of the layer, of all layers of the figure or of the blocks
-// nearby, the largest of these and 1. A figure leaves the band at block j if z_j and z_(j+1) are beyond +-limit on one
-// side, so that a single block is no regression.
-//
-// The limit is kWidening times Student's quantile for a family-wise error of 5 % over all figures, layers and blocks,
-// two-sided. With n blocks and the correlation rho of a good run's deviations in neighbouring blocks, n (1 - rho) / (1
-// + rho) blocks count as independent, and give k - 1 degrees of freedom each. One good run does not show how far equal
-// runs lie apart: w_j is then the largest variance over 1, 2, 4, ... blocks, and R_j = kSpreadOfOne. The constants are
-// those with which 1 in 20 comparisons of equal runs gives an alarm; docs/regression-gate.md has the measurement.
+// docs/regression-gate.md, "The noise band", has the formulas.
 #pragma once
 
 #include <cstdint>
@@ -123,6 +109,8 @@ GateReport judge_gate(const HistoryPtr& run, std::span<const HistoryPtr> good);
 // Returns the settings in which a run differs from good runs: at the end of the runs, of configs without [telemetry]
 // and [parallel], of logs what they state.
 std::vector<GateSetting> differing_settings(const History& run, std::span<const HistoryPtr> good);
+
+bool is_one_sided(const GateSetting& setting);  // one of the runs does not state it
 
 // The answer in words.
 std::string gate_sentence(const GateReport& report);  // "First outside the band of the good run at step 1,240. ..."

@@ -76,8 +76,6 @@ std::vector<LogDifference> difference(const std::map<std::string, std::string>& 
     if (value_a != value_b && key != "run" && key != "name" && key != "run_name")
       differences.push_back({key, value_a, value_b});
   }
-  std::ranges::stable_sort(differences, {},
-                           [](const LogDifference& d) { return 2 * (d.b == kNotStated) + (d.a == kNotStated); });
   return differences;
 }
 

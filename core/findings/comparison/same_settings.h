@@ -16,8 +16,7 @@ namespace moescope {
 struct LogDifference {
   std::string key, a, b;  // "not given": the log does not state it
 };
-// Returns the settings that differ, without the names of the runs: first those that both logs state, then those that
-// only b states, then those that only a states, each in the order of their keys.
+// Returns the settings that differ, without the names of the runs, in the order of their keys.
 std::vector<LogDifference> difference(const std::map<std::string, std::string>& a,
                                       const std::map<std::string, std::string>& b);
 

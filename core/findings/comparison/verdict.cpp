@@ -39,7 +39,7 @@ std::optional<BatchMeans> batch_means(const GapTrack& track, StepRange steps) {
   return means;
 }
 
-// Effect of chance on the mean of one of the equal runs (verdict.h).
+// Effect of chance on the mean of one of the equal runs (docs/comparing-runs.md).
 struct Chance {
   double deviation = 0;  // s
   double batches = 0;    // n
@@ -78,8 +78,8 @@ double least_lasting(double equal_runs) {
 }
 
 // Returns the variance of the gap, in units of the variance of one run's mean. Run A is one of the k runs that give
-// this variance, so that its own luck widens the interval already (verdict.h). Other pairs have the full variance, and
-// so have runs that start from other weights, because the run may share the luck of run A's start.
+// this variance, so that its own luck widens the interval already (docs/comparing-runs.md). Other pairs have the full
+// variance, and so have runs that start from other weights, because the run may share the luck of run A's start.
 double variance_factor(double equal_runs, bool has_a) {
   return has_a ? 2 - 1 / equal_runs : 2;
 }
@@ -358,12 +358,13 @@ Conclusion over_seeds(std::span<const Conclusion> by_seed) {
 // The interval narrows with the root of the number of seeds, and with the quantile of Student's t.
 double seeds_to_settle(const Conclusion& over_seeds, int known) {
   constexpr int kIterations = 4;
+  constexpr double kManySeeds = 100;
   const double room = std::fabs(std::fabs(over_seeds.gap) - over_seeds.matters),
                deviation = over_seeds.half_width / largest_student_95(known - 1, over_seeds.candidates);  // of the mean
   double seeds = known;
   for (int i = 0; i < kIterations; ++i) {
     const double half_width = largest_student_95(seeds - 1, over_seeds.candidates) * deviation;
-    seeds = std::clamp(std::ceil(known * half_width * half_width / (room * room)), known + 1.0, kManySeeds + 1);
+    seeds = std::clamp(std::ceil(known * half_width * half_width / (room * room)), known + 1.0, kManySeeds);
   }
   return seeds;
 }

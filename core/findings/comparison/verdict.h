@@ -1,46 +1,9 @@
 // Decides whether a run is worse than run A by more than chance and by an amount that matters, from the mean of paired
 // loss differences and its interval.
 //
-// Runs in lock-step take the same batches, so the difference of their losses at a step is free of the batch's own
-// effect. The mean of these differences over the last half of the common steps is the gap. Noise twins, below called
-// twins (runs with run A's settings that train beside it), show how far chance alone moves such a mean.
-//
-// Losses of neighbouring steps are correlated, and luck at the start of a run lasts. The steps are therefore cut into
-// four batches. The deviations r of the batch means of the equal runs (run A and its twins) from the mean over these
-// runs give
-//   v   = sum r^2 / (4 (k - 1)), k equal runs,   rho = mean of r_j r_(j+1) / v, kMinLasting to 1,
-//   n   = 4 / (1 + 3 rho) batches that count as independent: 1 if all of a deviation lasts,
-//   s^2 = v / n                                  variance of one run's mean, with n (k - 1) degrees of freedom.
-// Interval: gap +-t s sqrt(2 - 1/k) with Student's two-sided 95 % quantile t, but at least t_3 times the standard error
-// of the gap's own four batch means, since a run may fluctuate more than run A. The variance of the gap is 2 s^2, but
-// the luck of run A is part of s, too: an unlucky run A widens the interval. Of two runs other than run A the factor is
-// sqrt(2), since run A's luck is not part of their gap.
-//
-// Four batches of two runs are too few to estimate rho well, and luck lasts in every real training: kMinLastingOfTwo.
-// docs/comparing-runs.md says how all constants were tested.
-//
-// The settings, not the losses, select the loss that is judged (deciding_loss), as the narrower of two intervals would
-// call more equal runs different.
-//
-// Twins with run A's weights drift away from run A by chaos alone; a run in low precision drifts faster. The effect of
-// chance on a run's mean grows with its drift d (share of tokens with other experts than in run A): if the twins' drift
-// d_t is less than d, s is multiplied by (d / d_t)^2. If d_t is less than kMinDrift, the effect of chance is not known
-// and there is no verdict yet.
-//
-// Each of several candidates beside run A is a chance to call an equal run different. t is then the quantile of the
-// largest |t| of as many as there are candidates, which share one s (studentized maximum modulus: Dunnett's test,
-// conservative because it ignores that the candidates also share run A): about 1 in 20 such comparisons calls any of
-// its equal runs different.
-// The width of an interval changes from step to step, because four batches say little about rho. While the runs go on,
-// a verdict is given once all intervals that end in the last kHeldShare of the steps agree on it; until then it is
-// `unclear`. Of six comparisons of the preset `precisions` the verdict of the newest interval alone changes up to 19
-// times in 300 steps, this one three times.
-//
-// For batch means see Law, Simulation Modeling and Analysis, section 9.5.
-//
-// Two checkpoints that were run on the same texts need no twins, because only the choice of the texts is random. The
-// gap is the mean over their batches of text, and the interval is Student's over these batches. Over several seeds, the
-// gap is the mean over the seeds, and the interval is Student's over these.
+// The gap is the mean difference over the last half of the common steps; noise twins, below called twins (runs with run
+// A's settings that train beside it), show how far chance alone moves such a mean. docs/comparing-runs.md, "How the
+// interval is computed", has the formulas and their reasons, and says how their constants were tested.
 #pragma once
 
 #include <algorithm>

@@ -86,22 +86,26 @@ std::string who_text(const Conclusion& c) {
   return c.name + " against " + c.name_of_a + (c.may_change ? ": so far " : ": ");
 }
 
-std::string steps_sentence(const Conclusion& c) {
+std::string judged_sentence(const Conclusion& c) {
   const std::string run_name = who_text(c);
   const std::string loss = c.loss == Metric::val_loss ? "validation loss gap " : "loss gap ";
-  const std::string gap_alone = loss + signed_gap(c.gap, c.half_width),
-                    stretch = " nats/token over " + steps_text(c.steps);
+  const std::string judged =
+                        c.is_on_texts ? counted(c.common_steps, "batch", "batches") + " of text" : steps_text(c.steps),
+                    gap_alone = loss + signed_gap(c.gap, c.half_width), stretch = " nats/token over " + judged;
   const std::string gap = gap_alone + " +-" + two_digits(c.half_width) + stretch;
   const std::string allowing = drift_text(c) + candidates_text(c);
   const std::string chance_text =
-      "gaps below " + two_digits(c.half_width) + " cannot be told from chance here" + allowing;
+                        "gaps below " + two_digits(c.half_width) + " cannot be told from chance here" + allowing,
+                    beyond = against_what_matters(c) + (c.is_on_texts ? allowing : "; " + chance_text);
   switch (c.verdict) {
     case Verdict::too_short:
+      if (c.is_on_texts)
+        return run_name + "not judged: " + judged + (c.common_steps == 1 ? " gives" : " give") + " no interval";
       return run_name + too_short_text(c);
     case Verdict::lost:
       return fmt::format("{}one loss is NaN or infinite from step {} on", run_name, c.steps.first);
     case Verdict::identical:
-      return run_name + "the same losses to the bit over " + steps_text(c.steps);
+      return run_name + "the same losses to the bit over " + judged;
     case Verdict::no_twin:
       if (c.missing_steps > 0)
         return fmt::format("{}too early to tell: {}{}; verdict in {}, when its noise twin has taken {}", run_name,
@@ -114,6 +118,9 @@ std::string steps_sentence(const Conclusion& c) {
     case Verdict::equal:
       return run_name + "good enough: " + gap + against_what_matters(c) + allowing;
     case Verdict::unclear:
+      if (c.is_on_texts)
+        return run_name + "not told apart: " + gap + "; gaps above " + two_digits(c.matters) + " matter" + allowing +
+               "; more text makes the interval narrower";
       if (c.held_back != Verdict::unclear)
         return run_name + "not settled: " + gap + ", " + held_text(c) + "; verdict in " +
                counted(c.missing_steps, "step", "steps") + " if this holds" + allowing;
@@ -121,35 +128,18 @@ std::string steps_sentence(const Conclusion& c) {
       return run_name + "not told apart: " + gap_alone + stretch + "; " + chance_text + "; gaps above " +
              two_digits(c.matters) + " matter; train longer or add a noise twin";
     case Verdict::worse:
-      return run_name + "worse: " + gap + against_what_matters(c) + "; " + chance_text;
+      return run_name + "worse: " + gap + beyond;
     case Verdict::better:
-      return run_name + "better: " + gap + against_what_matters(c) + "; " + chance_text;
+      return run_name + "better: " + gap + beyond;
   }
   return {};
-}
-
-std::string texts_sentence(const Conclusion& c) {
-  const std::string run_name = who_text(c);
-  const std::string batches = fmt::format("{}{} of text", c.common_steps, c.common_steps == 1 ? " batch" : " batches");
-  if (c.verdict == Verdict::too_short)
-    return run_name + "not judged: " + batches + (c.common_steps == 1 ? " gives" : " give") + " no interval";
-  if (c.verdict == Verdict::identical) return run_name + "the same losses to the bit over " + batches;
-  const std::string gap =
-      "loss gap " + signed_gap(c.gap, c.half_width) + " +-" + two_digits(c.half_width) + " nats/token over " + batches;
-  const std::string allowing = candidates_text(c);
-  if (c.verdict == Verdict::equal) return run_name + "good enough: " + gap + against_what_matters(c) + allowing;
-  if (c.verdict == Verdict::unclear)
-    return run_name + "not told apart: " + gap + "; gaps above " + two_digits(c.matters) + " matter" + allowing +
-           "; more text makes the interval narrower";
-  return run_name + (c.verdict == Verdict::worse ? "worse: " : "better: ") + gap + against_what_matters(c) + allowing;
 }
 
 }  // namespace
 
 std::string verdict_sentence(const Conclusion& c) {
   if (c.name.empty()) return {};
-  if (c.is_on_texts) return texts_sentence(c);
-  return steps_sentence(c) + (c.other_text_from < 0 ? "" : "; ") + other_text(c);
+  return judged_sentence(c) + (c.other_text_from < 0 ? "" : "; ") + other_text(c);
 }
 
 }  // namespace moescope

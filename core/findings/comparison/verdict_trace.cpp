@@ -36,11 +36,12 @@ void VerdictTrace::update(const PairedTrack& run, std::span<const PairedTrack> t
 }
 
 std::string withdrawn_text(std::span<const PastVerdict> past, const Conclusion& c) {
+  if (c.held_from > 0) return {};  // the reason names the step since which the present side holds
   const VerdictWord present_word = verdict_word(c);
   for (auto verdict = past.rbegin(); verdict != past.rend(); ++verdict) {
     if (verdict->word > VerdictWord::better || verdict->word == present_word || verdict->steps.last >= c.steps.last)
       continue;
-    return verdict_text(verdict->word) + " until step " + grouped(verdict->steps.last);
+    return "verdict until step " + grouped(verdict->steps.last) + ": " + verdict_text(verdict->word);
   }
   return {};
 }

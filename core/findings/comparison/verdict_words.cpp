@@ -167,9 +167,11 @@ std::vector<std::string> verdict_reasons(const Conclusion& c) {
       if (c.held_back != Verdict::unclear)
         return {held_text(c) + ", verdict in " + missing_steps + " if this holds",
                 held_text(c) + ", " + missing_steps + " to go", held_text(c)};
-      if (std::fabs(c.gap) > c.half_width)
-        return {std::string(c.gap > 0 ? "worse" : "better") + " by more than chance, perhaps too little to matter",
-                "may not matter"};
+      if (const float low_end = std::fabs(c.gap) - c.half_width; low_end > 0) {
+        const std::string size = fmt::format("{:.1f} to {}", low_end / c.matters,
+                                             times_what_matters((std::fabs(c.gap) + c.half_width) / c.matters));
+        return {(c.gap > 0 ? "worse by " : "better by ") + size, size};
+      }
       const std::string half_width = fmt::format("{:.2g}", c.half_width);
       return {"gaps below " + half_width + " may be chance", "chance ±" + half_width};
     }

@@ -579,8 +579,7 @@ TEST(Verdict, WithdrawnLeavesATrace) {
   ASSERT_NE(worse, trace.past().end());
   const Conclusion last = conclude(a, {b}, std::vector<PairedRun>{{n}});
   EXPECT_EQ(verdict_word(last), VerdictWord::good_enough);
-  EXPECT_TRUE(withdrawn_text(trace.past(), last).starts_with("worse until step "))
-      << withdrawn_text(trace.past(), last);
+  EXPECT_TRUE(withdrawn_text(trace.past(), last).ends_with(": worse")) << withdrawn_text(trace.past(), last);
   EXPECT_EQ(withdrawn_text(trace.past(), at(static_cast<std::size_t>(worse->steps.first) + 1)), "");
 }
 

@@ -66,8 +66,7 @@ TEST(VerdictWords, AReasonSaysHowMuchInWhatMatters) {
   EXPECT_EQ(worse(0.0038f), "above the band, 2 times what matters");
   EXPECT_EQ(worse(0.0027f), "above the band, 1.4 times what matters");
   EXPECT_EQ(verdict_reasons(judged(Verdict::worse, 0.0027f, 0.0001f)).back(), "1.4 times what matters");
-  EXPECT_EQ(reason(judged(Verdict::unclear, 0.0027f, 0.0020f)),
-            "worse by more than chance, perhaps too little to matter");
+  EXPECT_EQ(reason(judged(Verdict::unclear, 0.0027f, 0.0020f)), "worse by 0.4 to 2 times what matters");
   EXPECT_STREQ(to_text(verdict_word(judged(Verdict::unclear, 0.0027f, 0.0020f))), "Not settled");
   EXPECT_EQ(worse(0.0760f), "above the band, 40 times what matters");
   EXPECT_EQ(reason(judged(Verdict::better, -0.0057f, 0.0001f)), "below the band, 3 times what matters");
