@@ -61,14 +61,13 @@ class FailOn {
   }
   // True if the kind or severity of the finding is named, also if it is over.
   bool names(const Finding& finding) const {
-    return static_cast<int>(finding.severity) >= lowest_severity_ ||
-           std::ranges::find(kinds_, finding.kind) != kinds_.end();
+    return static_cast<int>(finding.severity) >= lowest_severity_ || kinds_.contains(finding.kind);
   }
-  // Words of the named kinds that were not checked in a run.
+  // The named kinds that were not checked in a run, as they were typed.
   std::vector<std::string> unchecked(const std::vector<FindingKind>& not_checked) const {
     std::vector<std::string> words;
-    for (const FindingKind kind : kinds_)
-      if (std::ranges::find(not_checked, kind) != not_checked.end()) words.push_back(finding_kind_info(kind).word);
+    for (const auto& [kind, word] : kinds_)
+      if (std::ranges::find(not_checked, kind) != not_checked.end()) words.push_back(word);
     return words;
   }
 
@@ -83,14 +82,13 @@ class FailOn {
     for (const FindingKindInfo& info : finding_kinds()) {
       std::string name = info.name;
       std::ranges::replace(name, ' ', '-');
-      if (word == info.word || word == name) return kinds_.push_back(info.kind);
+      if (word == info.word || word == name) return static_cast<void>(kinds_[info.kind] = word);
       allowed += std::string(", ") + info.word;
     }
     throw std::runtime_error(fmt::format("--fail-on: \"{}\" is not a finding; allowed: {}", word, allowed));
   }
-  int lowest_severity_ = static_cast<int>(Severity::severe) + 1;  // least severity that fails; above Severity::severe:
-                                                                  // no severity fails
-  std::vector<FindingKind> kinds_;
+  int lowest_severity_ = static_cast<int>(Severity::severe) + 1;  // least that fails; above severe: none
+  std::map<FindingKind, std::string> kinds_;
 };
 
 struct CheckedRun {

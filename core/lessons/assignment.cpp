@@ -144,8 +144,10 @@ std::string settings_problem(const std::vector<LessonSetting>& settings, const s
 
 std::string prediction_problem(const LessonPrediction& prediction, double made) {
   const auto choices = static_cast<double>(prediction.choices.size());
-  if (prediction.choices.empty() || (made >= 1 && made <= choices && made == std::floor(made))) return {};
-  return fmt::format("is {:g}; allowed: 1 to {:g}", made, choices);
+  if (!prediction.number && made >= 1 && made <= choices && made == std::floor(made)) return {};
+  if (!prediction.number) return fmt::format("is {:g}; allowed: a whole number from 1 to {:g}", made, choices);
+  const bool may_be_negative = std::string_view(find_lesson_figure(prediction.number->key)->unit) == "dB";
+  return made >= 0 || may_be_negative ? "" : fmt::format("is {:g}; allowed: 0 or more", made);
 }
 
 // Returns the options by which moescope-cli trains a run of the set. Measurements that it leaves out cost time alone.
@@ -165,6 +167,8 @@ std::string prediction_form(const LessonPrediction& prediction, int step) {
   std::string text = toml_comment(prediction.question);
   for (std::size_t i = 0; i < prediction.choices.size(); ++i)
     text += toml_comment(fmt::format("  {}: {}", i + 1, prediction.choices[i]));
+  if (prediction.number)
+    text += toml_comment(fmt::format("  Right: at most {:g} from what is measured", prediction.within));
   return text + step_key(step) + " = \"?\"\n";
 }
 
@@ -248,7 +252,7 @@ std::string student_problem(std::string_view student) {
   const std::string name = student_name(student);
   const bool is_name = !name.empty() && name.size() <= kMaxLength && name.find_first_not_of(kAllowed) == name.npos &&
                        std::isalnum(static_cast<unsigned char>(name.front()));
-  return is_name ? "" : "must have 1 to 64 letters, digits and . _ @ + -, and begin with a letter or a digit";
+  return is_name ? "" : "must have 1 to 64 letters a to z, digits, blanks and . _ @ + -, the first a letter or digit";
 }
 
 ParsedHandIn parse_hand_in(std::string_view text, std::string_view file) {
@@ -298,7 +302,9 @@ std::string hand_in_form(const Assignment& assignment, const std::string& studen
   }
   text +=
       "\n# The runs, all on your seed. Open the recordings in the window, or print figures: moescope-cli figures RUN.\n"
-      "# Add your own settings by --set KEY=VALUE:\n";
+      "# Means of the last 50 or 100 steps: page Overview, panel Loss, Smoothing in its menu; the number at the end "
+      "of\n"
+      "# the curve. Add your own settings by --set KEY=VALUE:\n";
   for (int run = 0; run < std::ssize(lesson.runs); ++run)
     text += fmt::format("#   moescope-cli train{} -o {}-{}.moescope\n", train_options(assignment, lesson.runs[run]),
                         run_letter(run), lesson.runs[run].name);

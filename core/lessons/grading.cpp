@@ -45,7 +45,7 @@ void name_students_with_several(const std::vector<ReadHandIn>& read_files, std::
   for (const GradedHandIn& row : graded) ++counts[{row.student, row.assignment}];
   for (std::size_t i = 0; i < graded.size(); ++i)
     if (read_files[i].assignment && counts[{graded[i].student, graded[i].assignment}] > 1)
-      graded[i].problem = "student " + graded[i].student + " has several hand-ins for this problem set";
+      graded[i].problem = "student " + graded[i].student + " has several hand-ins for this problem set; all are graded";
 }
 
 // The runs of a graded hand-in: trained again, and whether their losses are those that were handed in.
@@ -58,8 +58,7 @@ class GradedRuns {
     for (int run = 0; run < std::ssize(configs); ++run) {
       const PooledRun& trained = pool.find(configs[run], assignment.steps);
       histories.push_back(trained.history);
-      const std::string reason = difference_of(hand_in, run, trained);
-      is_right_.push_back(reason.empty());
+      const std::string& reason = reasons_.emplace_back(difference_of(hand_in, run, trained));
       marks.push_back({std::string("Run ") + run_letter(run) + ", " + configs[run].name + ": losses",
                        reason.empty() ? 1.0 : 0.0, 1, reason.empty() ? "the same losses to the bit" : reason});
     }
@@ -67,10 +66,11 @@ class GradedRuns {
   }
 
   const LessonReader& reader() const { return reader_; }
-  // True if the losses of the figure's run were right.
-  bool shows(const LessonFigure& figure) const {
+  // Returns why the figure has no marks; empty if the losses of its run were right.
+  std::string problem_of(const LessonFigure& figure) const {
     const auto* source = std::get_if<RunFigure>(&figure.source);
-    return !source || is_right_.at(source->run);
+    if (!source || reasons_.at(source->run).empty()) return {};
+    return fmt::format("no marks; run {}: {}", run_letter(source->run), reasons_[source->run]);
   }
 
  private:
@@ -83,10 +83,8 @@ class GradedRuns {
   }
 
   LessonReader reader_;
-  std::vector<bool> is_right_;
+  std::vector<std::string> reasons_;  // why the losses of each run are not right; empty: they are
 };
-
-constexpr const char* kOtherLosses = "no marks, because the losses of its run are others";
 
 GradeMark prediction_mark(const HandIn& hand_in, const LessonStep& step, int index, const LessonReader& reader) {
   const LessonPrediction& prediction = *step.prediction;
@@ -95,20 +93,23 @@ GradeMark prediction_mark(const HandIn& hand_in, const LessonStep& step, int ind
   std::string result = "made";
   if (!prediction.number)
     result += made->second == prediction.right + 1 ? ", right" : "; right: " + prediction.choices[prediction.right];
-  else if (const std::optional<double> value = reader.read(*prediction.number))
+  else if (const std::optional<double> value = reader.read(*prediction.number)) {
+    const double distance = std::fabs(made->second - (is_share(*prediction.number) ? 100 : 1) * *value);
     result += ": " + shortest(made->second) + "; measured " + figure_text(*prediction.number, *value);
+    result += distance <= prediction.within ? ", right" : ", not right";
+  }
   return {"Prediction: " + step.title, 1, 1, result};
 }
 
 GradeMark number_mark(const HandIn& hand_in, const AssignmentNumber& number, const GradedRuns& runs) {
-  GradeMark mark{number.question, 0, static_cast<double>(number.marks), ""};
+  GradeMark mark{number.question, 0, static_cast<double>(number.marks), runs.problem_of(number.figure)};
   const auto answer = hand_in.answers.find(number.value);
   if (answer == hand_in.answers.end()) {
     mark.output = "not answered";
-  } else if (!runs.shows(number.figure)) {
-    mark.output = kOtherLosses;
+  } else if (!mark.output.empty()) {
+    return mark;
   } else if (const std::optional<double> value = runs.reader().read(number.figure)) {
-    const double asked_value = is_share(number.figure) ? 100 * *value : *value;  // shares are asked for in %
+    const double asked_value = (is_share(number.figure) ? 100 : 1) * *value;
     const bool right = std::fabs(answer->second - asked_value) <= number.within * std::fabs(asked_value);
     mark.score = right ? mark.max_score : 0;
     mark.output = "answered " + shortest(answer->second) + "; measured " + figure_text(number.figure, *value);
@@ -119,14 +120,10 @@ GradeMark number_mark(const HandIn& hand_in, const AssignmentNumber& number, con
 }
 
 GradeMark check_mark(const LessonCheck& check, const GradedRuns& runs) {
-  GradeMark mark{check.text, 0, kCheckMarks, ""};
-  bool shown = runs.shows(check.figure);
+  GradeMark mark{check.text, 0, kCheckMarks, runs.problem_of(check.figure)};
   for (const auto& bound : {check.above, check.below})
-    if (bound && bound->figure) shown = shown && runs.shows(*bound->figure);
-  if (!shown) {
-    mark.output = kOtherLosses;
-    return mark;
-  }
+    if (mark.output.empty() && bound && bound->figure) mark.output = runs.problem_of(*bound->figure);
+  if (!mark.output.empty()) return mark;
   const LessonJudgement judgement = runs.reader().judge(check);
   if (judgement.state == LessonJudgement::State::holds) mark.score = mark.max_score;
   mark.output = judgement.text + (judgement.note.empty() ? "" : " (" + judgement.note + ")");
@@ -136,6 +133,9 @@ GradeMark check_mark(const LessonCheck& check, const GradedRuns& runs) {
 void mark_hand_in(const HandIn& hand_in, const Assignment& assignment, const RunPool& pool, GradedHandIn& graded) {
   const std::vector<LessonStep>& steps = assignment.lesson.steps;
   const GradedRuns runs(hand_in, assignment, pool, graded.marks);
+  for (int run = 0; run < std::ssize(assignment.lesson.runs); ++run)
+    if (!hand_in.losses.contains(run))
+      graded.problem += fmt::format("{}run {} is not handed in", graded.problem.empty() ? "" : "; ", run_letter(run));
   for (std::size_t i = 0; i < steps.size(); ++i)
     if (steps[i].prediction) graded.marks.push_back(prediction_mark(hand_in, steps[i], to_int(i), runs.reader()));
   for (const AssignmentNumber& number : assignment.numbers) graded.marks.push_back(number_mark(hand_in, number, runs));

@@ -113,7 +113,7 @@ std::string comparison_text(const LessonFigure& figure, double value, double ref
   if (!std::isfinite(ratio)) return direction;
   if (ratio >= 2) return fmt::format("{:.{}f} times as high as", ratio, ratio < 10 ? 1 : 0);
   const double relative_distance = std::fabs(ratio - 1);
-  const int places = int{relative_distance < 0.01} + int{relative_distance < 0.001};
+  const int places = int{relative_distance < 0.1} + int{relative_distance < 0.001};
   return fmt::format("{:.{}f} % {}", 100 * relative_distance, places, direction);
 }
 
@@ -201,8 +201,10 @@ std::string figure_text(const LessonFigure& figure, double value) {
   if (unit == "steps") return fmt::format("{:.0f} steps", value);
   if (figure.key.starts_with("loss_gap"))
     return fmt::format("{}{:.4f} {}", figure.key == "loss_gap" && value >= 0 ? "+" : "", value, unit);
-  const std::string number = fmt::format("{:.{}f}", value, decimal_places(value, unit == "nats/token" ? 4 : 3));
-  return unit.empty() ? number : number + " " + info->unit;
+  // At least three significant digits, so that the ratio of two shown values is that of the values.
+  const int least_places = size > 0 ? 2 - static_cast<int>(std::floor(std::log10(size))) : 0;
+  const int places = std::max(least_places, decimal_places(value, unit == "nats/token" ? 4 : 3));
+  return fmt::format("{:.{}f}{}{}", value, places, unit.empty() ? "" : " ", unit);
 }
 
 std::optional<double> LessonReader::read(const LessonFigure& figure) const {
@@ -337,7 +339,6 @@ double fold(Of rule, int index, const std::vector<double>& values) {
     else
       result = rule == Of::max ? std::fmax(result, v) : std::fmin(result, v);
   }
-  if (count == 0) return NAN;
   return rule == Of::mean ? result / count : result;
 }
 
@@ -363,8 +364,7 @@ StepRange stretch(const RunFigure& figure, const History& history) {
 }
 
 std::vector<int> layers_of(const RunFigure& figure, const History& history) {
-  if (figure.layer.rule == Of::one) return {figure.layer.index};
-  return history.info().moe_layers;
+  return figure.layer.rule == Of::one ? std::vector{figure.layer.index} : history.info().moe_layers;
 }
 
 std::vector<std::shared_ptr<const TelemetryFrame>> frames_of(const History& history, StepRange range) {
@@ -536,10 +536,11 @@ double layer_figure(std::string_view key, const RunFigure& figure, const History
     const std::vector<double> loads = utilisations(frames, layer);
     return fold(expert, figure.expert.index, loads) / (key == "expert_share" ? loads.size() : 1);
   }
-  if (key == "expert_gradient")
-    return fold(expert, figure.expert.index, norms(frames, layer, &SpecialisationFrame::gradient_norm_E));
-  if (key == "expert_update")
-    return fold(expert, figure.expert.index, norms(frames, layer, &SpecialisationFrame::update_norm_E));
+  if (key == "expert_gradient" || key == "expert_update") {
+    const auto norm =
+        key == "expert_update" ? &SpecialisationFrame::update_norm_E : &SpecialisationFrame::gradient_norm_E;
+    return fold(expert, figure.expert.index, norms(frames, layer, norm));
+  }
   if (key == "part_gradient_snr_db") return part_gradient_snr(frames, layer, figure.argument);
   if (key == "network_saved") return network_saved(frames, layer);
   if (key == "domain_bits") return domain_bits(frames, layer, history.info().domains.size());

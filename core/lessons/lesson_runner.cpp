@@ -22,11 +22,10 @@ int run_at(const LiveRuns& live, int place) {
 }
 
 void change_settings(const LessonTask& task, LiveRuns& live) {
-  const bool all = task.run == kAllRuns;
-  const int last = all ? to_int(live.histories().size()) - 1 : task.run;
-  for (int place = all ? 0 : task.run; place <= last; ++place)
+  for (int place = 0; place < std::ssize(live.histories()); ++place)
     for (const auto& [setting, value] : task.settings)
-      live.change({.run = run_at(live, place), .setting = setting, .value = value});
+      if (task.run == kAllRuns || place == task.run)
+        live.change({.run = run_at(live, place), .setting = setting, .value = value});
   live.flush();
 }
 
@@ -45,19 +44,16 @@ void perform(const LessonTask& task, std::unique_ptr<LiveRuns>& live) {
   switch (task.kind) {
     case LessonTask::Kind::start:
       live = std::make_unique<LiveRuns>(task.start, "");
-      break;
+      return;
     case LessonTask::Kind::run_until:
       live->run_until(task.until);
-      wait_until_stopped(*live);
-      break;
+      return wait_until_stopped(*live);
     case LessonTask::Kind::set:
-      change_settings(task, *live);
-      break;
+      return change_settings(task, *live);
     case LessonTask::Kind::twin:
-      add_twin(task, *live);
-      break;
+      return add_twin(task, *live);
     case LessonTask::Kind::show:
-      break;
+      return;
   }
 }
 

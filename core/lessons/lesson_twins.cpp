@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <utility>
 
 #include "core/config/config_difference.h"
 #include "core/config/config_field.h"
@@ -15,21 +16,16 @@ namespace {
 
 using Configs = std::vector<RunConfig>;
 
-enum class Balancing { none, bias, loss, both };
-
-Balancing balancing_of(const RouterConfig& router) {
-  const bool bias = by_quantiles(router.balance_rule) || router.bias_update_rate > 0;
-  const bool loss = router.aux_mode != AuxMode::none && router.aux_coeff > 0;
-  if (bias && loss) return Balancing::both;
-  if (bias) return Balancing::bias;
-  if (loss) return Balancing::loss;
-  return Balancing::none;
+// Returns whether a bias and whether an auxiliary loss balances.
+std::pair<bool, bool> balancing_of(const RouterConfig& router) {
+  return {by_quantiles(router.balance_rule) || router.bias_update_rate > 0,
+          router.aux_mode != AuxMode::none && router.aux_coeff > 0};
 }
 
 bool another_way_of_balancing(const RouterConfig& a, const RouterConfig& b) {
-  const Balancing balancing_a = balancing_of(a), balancing_b = balancing_of(b);
-  return (balancing_a != balancing_b || a.balance_rule != b.balance_rule) && balancing_a != Balancing::both &&
-         balancing_b != Balancing::both;
+  constexpr std::pair both(true, true);
+  const auto balancing_a = balancing_of(a), balancing_b = balancing_of(b);
+  return (balancing_a != balancing_b || a.balance_rule != b.balance_rule) && balancing_a != both && balancing_b != both;
 }
 
 // True if all linear layers except the head have one recipe.

@@ -66,8 +66,7 @@ void RunPool::train(const std::function<void(int, int)>& progress, const std::fu
   parallel_for(all, [&](int) {
     train_pooled(*order[next++], array_bytes_, is_wanted);
     const std::lock_guard lock(mutex);
-    ++ended;
-    if (progress) progress(ended, all);
+    if (progress) progress(++ended, all);
   });
 }
 

@@ -103,7 +103,7 @@ void expect_marks(const GradedHandIn& graded, const Expected& expected) {
 TEST_F(Grading, RightWrongDamagedAndForgedHandInsAreToldApart) {
   const std::string right = solution("1-router-of-your-own.toml");
   const std::vector<std::string> student_figures = {"Share of all slots",     "MaxVio (window) of run",
-                                                    "MaxVio (batch) of run",  "Cross-entropy of run",
+                                                    "MaxVio (batch) of run",  "Mutual information of run",
                                                     "Largest minus smallest", ": losses"};
   std::vector<Expected> hand_ins = {
       {"right", right, "", {}},
@@ -135,7 +135,10 @@ TEST_F(Grading, RightWrongDamagedAndForgedHandInsAreToldApart) {
       {"not_a_number", replaced(right, "router.bias_update_rate = 0.02", "router.bias_update_rate = nan"),
        "bias_update_rate"},
       {"infinite_answer", replaced(right, "fullest = ", "fullest = inf # "), "answers.fullest: must be a number"},
-      {"no_such_choice", replaced(right, "step_2 = ", "step_2 = 7 # "), "predictions.step_2 is 7"},
+      {"no_such_choice", replaced(right, "step_2 = ", "step_2 = 2.5 # "),
+       "is 2.5; allowed: a whole number from 1 to 3"},
+      {"negative_maxvio", replaced(right, "step_1 = ", "step_1 = -4 # "),
+       "predictions.step_1 is -4; allowed: 0 or more"},
       {"no_such_set", replaced(right, "router-of-your-own", "../solutions/x"), "no such problem set"},
       {"no_such_setting", replaced(right, "[settings.C]\n", "[settings.C]\nrouter.luck = 1\n"), "no such setting"},
       {"empty", "", "problem_set"},
@@ -155,6 +158,10 @@ TEST_F(Grading, RightWrongDamagedAndForgedHandInsAreToldApart) {
   EXPECT_EQ(prediction->output, "made, right");
   EXPECT_NE(graded.front().problem.find("several hand-ins"), std::string::npos);
   EXPECT_EQ(graded[1].problem, "");
+  const auto no_losses = std::ranges::find(hand_ins, "no_losses", &Expected::name) - hand_ins.begin();
+  EXPECT_NE(graded[no_losses].problem.find("run A is not handed in; run B"), std::string::npos);
+  EXPECT_EQ(graded[no_losses].marks.back().output, "no marks; run D: not handed in");
+  EXPECT_TRUE(graded.front().marks[4].output.ends_with(", right")) << graded.front().marks[4].output;
 }
 
 TEST_F(Grading, ResultsHaveGradescopeFormat) {

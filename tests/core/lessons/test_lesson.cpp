@@ -356,6 +356,13 @@ TEST(LessonFigures, AValueHalfwayIsRoundedAsInThePanels) {
   EXPECT_EQ(figure_text(figure("utilisation", 1), 2.275), "2.28x");
 }
 
+// 0.0151 / 0.00189 is 8.0; with two digits it would be 7.9.
+TEST(LessonFigures, SmallValuesHaveThreeDigits) {
+  EXPECT_EQ(figure_text(figure("expert_gradient", 1), 0.01512), "0.0151");
+  EXPECT_EQ(figure_text(figure("expert_gradient", 1), 0.00189), "0.00189");
+  EXPECT_EQ(figure_text(figure("max_vio", 1), 0), "0");
+}
+
 TEST(LessonFigures, ChecksArePendingHoldOrFail) {
   LessonReader reader({});
   LessonCheck check;
