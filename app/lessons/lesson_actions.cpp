@@ -1,5 +1,6 @@
 #include "app/lessons/lesson_actions.h"
 
+#include <QDir>
 #include <QDockWidget>
 #include <QFileDialog>
 #include <QInputDialog>
@@ -127,27 +128,39 @@ void LessonActions::askForm(const QString& problem_set) {
   dialog->setObjectName("problem_set_student");
   dialog->setWindowTitle("Form of a problem set");
   dialog->setLabelText(
-      "Your name, as the course knows it. The seed of your runs follows from it.\n"
-      "Capitals do not matter, and a blank is the same as a hyphen:");
+      "Your name, as the course knows it: letters a to z, digits, blanks and . _ @ + -\n"
+      "The seed of your runs follows from it. Capitals do not matter, and a blank is the same as a hyphen.");
+  dialog->setTextValue(student_);
   connect(dialog, &QInputDialog::textValueSelected, this,
           [this, problem_set](const QString& student) { writeForm(problem_set, student); });
   dialog->open();
 }
 
 void LessonActions::writeForm(const QString& problem_set, const QString& student) {
+  student_ = student;
   const std::string name = student.toStdString();
-  if (const std::string problem = student_problem(name); !problem.empty())
+  if (const std::string problem = student_problem(name); !problem.empty()) {
+    askForm(problem_set);
     return messages_->warn("The name " + QString::fromStdString(problem));
+  }
   const Assignment set = find_assignment(problem_set.toStdString(), seed_of_student(name)).assignment;
-  messages_->saveAs("Save the questions", problem_set + ".toml", kProblemSetFilter, [&](const QString& path) {
-    write_whole_file(path.toStdString(), hand_in_form(set, name));
+  save("Save the questions", problem_set + ".toml", hand_in_form(set, name));
+}
+
+// Asks for a file of a problem set, in the folder of the file before.
+void LessonActions::save(const QString& title, const QString& suggested, const std::string& text) {
+  messages_->saveAs(title, QDir(folder_).filePath(suggested), kProblemSetFilter, [&](const QString& path) {
+    folder_ = QFileInfo(path).path();
+    write_whole_file(path.toStdString(), text);
     messages_->saySaved(path);
   });
 }
 
 void LessonActions::askHandIn(const QString& problem_set) {
-  const QString form = QFileDialog::getOpenFileName(window_, "Filled form", QString(), kProblemSetFilter);
-  if (!form.isEmpty()) messages_->warnOfErrors([&] { writeHandIn(problem_set, form); });
+  const QString form = QFileDialog::getOpenFileName(window_, "Filled form", folder_, kProblemSetFilter);
+  if (form.isEmpty()) return;
+  folder_ = QFileInfo(form).path();
+  messages_->warnOfErrors([&] { writeHandIn(problem_set, form); });
 }
 
 void LessonActions::writeHandIn(const QString& problem_set, const QString& form) {
@@ -167,11 +180,8 @@ void LessonActions::writeHandIn(const QString& problem_set, const QString& form)
   });
   connect(job, &ProgressJob::failed, messages_, &Messages::warn);
   connect(job, &ProgressJob::workDone, this, [this, hand_in] {
-    const QString suggested = QString::fromStdString(hand_in->student) + ".toml";
-    messages_->saveAs("Save the hand-in file", suggested, kProblemSetFilter, [&](const QString& path) {
-      write_whole_file(path.toStdString(), to_toml(*hand_in));
-      messages_->saySaved(path);
-    });
+    const std::string suggested = hand_in->student + "-" + hand_in->assignment + ".toml";
+    save("Save the hand-in file", QString::fromStdString(suggested), to_toml(*hand_in));
   });
 }
 

@@ -58,6 +58,7 @@ class LessonActions : public Actions {
   void begin(const QString& name_or_path);
   void writeForm(const QString& problem_set, const QString& student);
   void writeHandIn(const QString& problem_set, const QString& form);
+  void save(const QString& title, const QString& suggested, const std::string& text);
   void showPane();
   void startNext();
   void giveWindowBack();
@@ -70,6 +71,7 @@ class LessonActions : public Actions {
   const bool keeps_scores_;
   QStringList finished_;
   QMap<QString, int> steps_;  // as in LessonProgress
+  QString student_, folder_;  // of the last form
 };
 
 }  // namespace moescope

@@ -29,14 +29,6 @@ QRectF diskIn(const QRectF& place) {
   return place.adjusted(inset, inset, -inset, -inset);
 }
 
-void paintHalfDisk(QPainter& painter, const QRectF& place, const QColor& color) {
-  const QRectF disk = diskIn(place);
-  painter.setPen(QPen(color, kMarkLine));
-  painter.drawEllipse(disk);
-  painter.setBrush(color);
-  painter.drawPie(disk, 90 * 16, 180 * 16);  // in sixteenths of a degree
-}
-
 }  // namespace
 
 void paintLessonMark(QPainter& painter, const QRectF& place, LessonMark mark, const QPalette& palette) {
@@ -46,11 +38,12 @@ void paintLessonMark(QPainter& painter, const QRectF& place, LessonMark mark, co
   painter.setBrush(Qt::NoBrush);
   switch (mark) {
     case LessonMark::waiting:
-      painter.setPen(QPen(QColor(c.axis), kMarkLine));
-      painter.drawEllipse(diskIn(place));
-      break;
     case LessonMark::running:
-      paintHalfDisk(painter, place, QColor(c.accent));
+      painter.setPen(QPen(QColor(mark == LessonMark::running ? c.accent : c.axis), kMarkLine));
+      painter.drawEllipse(diskIn(place));
+      if (mark == LessonMark::waiting) break;
+      painter.setBrush(QColor(c.accent));
+      painter.drawPie(diskIn(place), 90 * 16, 180 * 16);  // in sixteenths of a degree
       break;
     case LessonMark::done:
       paintTick(painter, place, QColor(c.good));

@@ -9,7 +9,6 @@
 
 #include "app/lessons/lesson_text.h"
 #include "app/look/dialog_parts.h"
-#include "core/files/text/words.h"
 #include "core/lessons/assignment.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
@@ -221,11 +220,11 @@ void LessonList::addRow(QBoxLayout* column, const Lesson& lesson, int number) {
 // Adds a card with the problem sets, whose runs are trained again when they are graded.
 void LessonList::addProblemSets(QBoxLayout* column) {
   auto* card = new LessonCard("Problem sets", column);
-  card->inside()->addWidget(
-      wrappedText("Write the answers into the saved file. Its commands train the runs.", Type::secondary, false));
+  card->inside()->addWidget(wrappedText(
+      "The saved file has the questions, and commands that train the runs in a terminal.", Type::secondary, false));
   for (const std::string& name : assignment_names()) {
-    const Lesson set = find_assignment(name, 1).assignment.lesson;
-    const std::string runs = counted(std::ssize(set.runs), "run", "runs");
+    const Assignment assignment = find_assignment(name, 1).assignment;
+    const Lesson& set = assignment.lesson;
     auto* form = new QPushButton("Questions...");
     form->setObjectName("problem_set_form");
     form->setAccessibleName("Save the questions of " + printedText(set.title));
@@ -238,8 +237,8 @@ void LessonList::addProblemSets(QBoxLayout* column) {
     hand_in->setToolTip("Trains the runs of a filled form and adds the hashes of their losses");
     connect(hand_in, &QPushButton::clicked, this, [this, name] { emit handInRequested(QString::fromStdString(name)); });
     auto* row = plainRow(kSpace8);
-    row->addWidget(wrappedText(QString("%1, %2 min").arg(printedText(runs)).arg(set.minutes), Type::secondary, false),
-                   1);
+    const QString size = QString("%1 min, %2 marks").arg(set.minutes).arg(max_marks(assignment));
+    row->addWidget(wrappedText(size, Type::secondary, false), 1);
     row->addWidget(form);
     row->addWidget(hand_in);
     card->inside()->addLayout(row);

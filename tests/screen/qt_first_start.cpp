@@ -299,6 +299,9 @@ class FirstStartTest : public QObject {
     auto* box = w.window.findChild<QMessageBox*>("warning");
     QVERIFY(box && box->text().contains("must have 1 to 64 letters"));
     box->close();
+    QTRY_COMPARE(w.window.findChildren<QInputDialog*>("problem_set_student").size(), 1);
+    student = w.window.findChild<QInputDialog*>("problem_set_student");
+    QVERIFY2(student->isVisible() && student->textValue() == "../ada", "the name can be corrected");
   }
 
   void aTypedNumberAndReturnStartALesson() {
