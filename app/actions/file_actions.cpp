@@ -234,24 +234,14 @@ void FileActions::openDropped(const QStringList& paths) {
 }
 
 void FileActions::openOther(const QString& path) {
-  switch (file_kind(path.toStdString())) {
-    case FileKind::tensors:
-      if (offerRuns(path)) return;  // weights of a trainer whose logs are in the same folder
-      return openTensors(path);
-    case FileKind::lesson:
-      emit lessonOpened(path);
-      return;
-    case FileKind::queue:
-      emit queueOpened(path);
-      return;
-    case FileKind::config:
-      return startConfig(path);
-    case FileKind::unread:
-      if (!offerRuns(path)) messages_->warn(QString::fromStdString(no_log_text(path.toStdString(), FileKind::unread)));
-      return;
-    default:
-      if (!offerRuns(path)) askTrainOn(path);
-  }
+  const FileKind kind = file_kind(path.toStdString());
+  if (kind == FileKind::lesson) return emit lessonOpened(path);
+  if (kind == FileKind::queue) return emit queueOpened(path);
+  if (kind == FileKind::config) return startConfig(path);
+  if (offerRuns(path)) return;  // tensors may be the weights of a trainer whose logs are in the same folder
+  if (kind == FileKind::tensors) return openTensors(path);
+  if (kind == FileKind::unread) return messages_->warn(QString::fromStdString(no_log_text(path.toStdString(), kind)));
+  askTrainOn(path);
 }
 
 std::optional<CheckpointTexts> FileActions::openCheckpoint() const {

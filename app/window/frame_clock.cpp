@@ -25,16 +25,8 @@ double threadCpuMs() {
 }
 
 bool isInput(QEvent::Type type) {
-  switch (type) {
-    case QEvent::MouseButtonPress:
-    case QEvent::Wheel:
-    case QEvent::KeyPress:
-    case QEvent::TouchUpdate:
-    case QEvent::NativeGesture:
-      return true;
-    default:
-      return false;
-  }
+  return type == QEvent::MouseButtonPress || type == QEvent::Wheel || type == QEvent::KeyPress ||
+         type == QEvent::TouchUpdate || type == QEvent::NativeGesture;
 }
 
 }  // namespace

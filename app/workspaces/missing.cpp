@@ -33,15 +33,8 @@ QString quantizationMissing(const History& run) {
 
 QString textsMissing(const History& run, TextKind kind) {
   if (!run.text_steps(kind).empty()) return {};
-  switch (kind) {
-    case TextKind::probe:
-      return "a routed probe text";
-    case TextKind::sample:
-      return "text that the model wrote";
-    case TextKind::batch:
-      break;
-  }
-  return "texts with their routing";
+  if (kind == TextKind::batch) return "texts with their routing";
+  return kind == TextKind::probe ? "a routed probe text" : "text that the model wrote";
 }
 
 }  // namespace moescope

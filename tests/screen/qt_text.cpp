@@ -489,7 +489,8 @@ class TextTest : public QObject {
     Selection selections[5];
     // In the counts of table(), experts 0 and 1 take only prose, experts 2 and 3 only code.
     SpecialisationPanel domains(&selections[0]);
-    answered(domains, selections[0], "Expert 0 gets 80.0 % of prose and 40.0 % of all tokens: 2.0 \u00d7 its share");
+    answered(domains, selections[0],
+             "Expert 0 gets 80.0 % of the copies of prose and 40.0 % of all: 2.0 \u00d7 its share");
     selections[0].setExpert(2);  // as a click on a token does
     QVERIFY2(domains.answerText().startsWith("What does this expert get? Expert 2 gets "),
              qPrintable(domains.answerText()));
@@ -500,7 +501,8 @@ class TextTest : public QObject {
     answered(bytes, selections[2], "Expert 3 gets 4.0 \u00d7 its share of brackets");
     // Four of the ten bytes have the remainder 2 when divided by 4.
     TokensAndSamplePanel tokens(&selections[3], TokensAndSamplePanel::Shows::probe_and_data);
-    answered(tokens, selections[3], "Expert 2 is the first choice of 40.0 % of the tokens, 3 experts share the rest");
+    answered(tokens, selections[3],
+             "Expert 2 is the first choice of 40.0 % of the probe's tokens, 3 experts share the rest");
     RoutingStabilityPanel stability(&selections[4]);
     stability.restoreState({{"against", 2}});
     answered(stability, selections[4], "50.0 % of the tokens keep their experts since step 0 (by chance 16.7 %)");
@@ -551,10 +553,17 @@ class TextTest : public QObject {
       window.selection()->setLayer(layer);
       QTRY_COMPARE(map->notice(), QString());
       QTRY_VERIFY(map->placeOf(4) != map->placeOf(5));  // the counts of several domains
-      QVERIFY(panel->findChild<LayerCombo*>()->isVisibleTo(panel));
+      for (const Panel* shown :
+           {static_cast<Panel*>(panel), static_cast<Panel*>(text->findChild<CoactivationPanel*>())}) {
+        QCOMPARE(shown->findChild<LayerCombo*>()->count(), 1);
+        QCOMPARE(shown->findChild<LayerCombo*>()->currentText(), QString("layer 4"));
+      }
     }
+    const auto* views = text->findChild<CoactivationPanel*>()->findChild<ViewSwitch*>();
+    for (const int view : {0, 2})
+      QVERIFY(!views->button(view)->isEnabled() && !views->button(view)->toolTip().isEmpty());
     const auto parts = panel->findChildren<QWidget*>();
-    for (const char* part : {"step 600", "step 1,400 counted only python", "only layer 4 has counts"})
+    for (const char* part : {"step 600", "step 1,400 counted only python", "Only this layer has counts"})
       QTRY_VERIFY2(std::ranges::any_of(parts, [&](const QWidget* w) { return w->toolTip().contains(part); }), part);
   }
 

@@ -56,17 +56,11 @@ void ScaleMapCells::wheelEvent(QWheelEvent* event) {
 }
 
 void ScaleMapCells::keyPressEvent(QKeyEvent* event) {
-  switch (event->key()) {
-    case Qt::Key_Plus:
-    case Qt::Key_Equal:
-      return emit zoomed(0.5, 0.5, 0.75);
-    case Qt::Key_Minus:
-      return emit zoomed(0.5, 0.5, 1 / 0.75);
-    case Qt::Key_Home:
-      return emit fitted();
-    default:
-      return MatrixPlot::keyPressEvent(event);
-  }
+  const int key = event->key();
+  if (key == Qt::Key_Home) return emit fitted();
+  if (key == Qt::Key_Plus || key == Qt::Key_Equal) return emit zoomed(0.5, 0.5, 0.75);
+  if (key == Qt::Key_Minus) return emit zoomed(0.5, 0.5, 1 / 0.75);
+  MatrixPlot::keyPressEvent(event);
 }
 
 std::size_t BlockScaleMapPanel::Side::shown() const {

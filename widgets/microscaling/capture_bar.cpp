@@ -27,27 +27,18 @@ QString figures(const QuantSums& sums) {
 // Describes the differences between the shown quantization and the quantization of the run.
 QStringList differences(const OperandFormat& format) {
   QStringList notes;
-  switch (format.scheme) {
-    case QuantScheme::fp8:
-      if (format.granularity != ScaleGranularity::block_1x128)
-        notes << QString("128 values at a time are shown; in the run more values share a scale.");
-      break;
-    case QuantScheme::bf16:
-    case QuantScheme::fp32:
-      notes << QString("%1 has no scales: map and microscope show what MX blocks would do to these values.")
-                   .arg(format.scheme == QuantScheme::bf16 ? QStringLiteral("BF16") : QStringLiteral("FP32"));
-      break;
-    case QuantScheme::nvfp4:
-      if (format.nvfp4.square)
-        notes << QString(
-            "16 values at a time are shown, with a scale of their own; in the run 16 × 16 values share a scale.");
-      if (format.nvfp4.four_over_six != FourOverSix::off)
-        notes << QString(
-            "The largest value of a block is scaled to 6 here; in the run that of some blocks is scaled to 4.");
-      break;
-    case QuantScheme::mx:
-      break;
-  }
+  const bool is_nvfp4 = format.scheme == QuantScheme::nvfp4;
+  if (format.scheme == QuantScheme::fp8 && format.granularity != ScaleGranularity::block_1x128)
+    notes << QString("128 values at a time are shown; in the run more values share a scale.");
+  if (!is_scaled(format))
+    notes << QString("%1 has no scales: map and microscope show what MX blocks would do to these values.")
+                 .arg(format.scheme == QuantScheme::bf16 ? QStringLiteral("BF16") : QStringLiteral("FP32"));
+  if (is_nvfp4 && format.nvfp4.square)
+    notes << QString(
+        "16 values at a time are shown, with a scale of their own; in the run 16 × 16 values share a scale.");
+  if (is_nvfp4 && format.nvfp4.four_over_six != FourOverSix::off)
+    notes << QString(
+        "The largest value of a block is scaled to 6 here; in the run that of some blocks is scaled to 4.");
   if (format.hadamard > 0)
     notes << QString("The run rotates them by a Hadamard matrix (%1) before it quantizes them.").arg(format.hadamard);
   if (format.rounding == Rounding::stochastic)
@@ -141,9 +132,15 @@ void CaptureBar::showSample(const QString& about) {
   setTexts({}, {}, about);
 }
 
-void CaptureBar::setTexts(const QString& head, const QStringList& details, const QString& note) {
-  head_->setText(head);
-  head_->setVisible(!head.isEmpty());
+// The name of an operand is the head of its values, and part of the text while an example is shown.
+void CaptureBar::setTexts(const QString& head, QStringList details, const QString& note) {
+  const bool is_head = !head.isEmpty() && !(shows_example && shows_example());
+  head_->setText(is_head ? head : QString());
+  head_->setVisible(is_head);
+  if (!is_head && !head.isEmpty()) {
+    for (QString& form : details) form.prepend(head + QStringLiteral(": "));
+    details << head;
+  }
   details_->setTexts(details);
   details_->setVisible(!details.isEmpty());
   note_->setText(note);
@@ -161,11 +158,10 @@ void CaptureBar::showWaiting(const OperandPlace& place, bool paused) {
   offer(-1);
   cancel_->hide();
   news_ = true;
-  setTexts(placeName(place),
-           {paused ? QString("Computing the next step for display only; the paused run is not changed")
-                   : QString("Capturing it from the next step"),
-            "Capturing"},
-           {});
+  const QString from =
+      paused ? QString("%1: computing the next step for display only; the paused run is not changed")
+             : QString("%1: captured at the end of the next step; until then, the block below is another one");
+  setTexts({}, {from.arg(placeName(place)), QString("Capturing %1").arg(placeName(place)), placeName(place)}, {});
 }
 
 void CaptureBar::showProgress(const OperandPlace& place, std::int64_t first, std::int64_t step, std::int64_t last) {
@@ -218,7 +214,7 @@ void CaptureBar::showFailed(const OperandPlace& place, const QString& reason, st
   capture_again_->setVisible(source_ == Source::live);
   QStringList forms{"not captured"};
   if (shows_example && shows_example())
-    forms = {"not captured: the block below is an example", "not captured: an example below", forms[0]};
+    forms = {"not captured; the block below is an example", "not captured; an example below", forms[0]};
   const QString first = forms[0];
   if (offered_step < 0) return setTexts(placeName(place), forms, reason);
   // The button says what to do, so that the reason takes no line of its own.

@@ -45,7 +45,7 @@ class CaptureBar : public QWidget {
 
  private:
   void makeButtons();
-  void setTexts(const QString& head, const QStringList& details, const QString& note);  // details: long to short
+  void setTexts(const QString& head, QStringList details, const QString& note);  // details: long to short
   void offer(std::int64_t step);
 
   Source source_ = Source::none;

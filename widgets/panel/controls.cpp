@@ -9,9 +9,9 @@
 
 namespace moescope {
 
-LayerCombo::LayerCombo(Selection* selection, QWidget* parent) : FlatCombo(parent), selection_(selection) {
+LayerCombo::LayerCombo(Selection* selection, QWidget* parent, OnlyLayer only)
+    : FlatCombo(parent), selection_(selection), only_(only) {
   setAccessibleName("Layer");
-  setToolTip("The MoE layer that all panels show");
   connect(selection_, &Selection::focusChanged, this, &LayerCombo::synchronise);
   connect(selection_, &Selection::dataChanged, this, &LayerCombo::synchronise);
   connect(this, &QComboBox::activated, this, [this](int index) { selection_->setLayer(layers_[index]); });
@@ -20,7 +20,10 @@ LayerCombo::LayerCombo(Selection* selection, QWidget* parent) : FlatCombo(parent
 
 void LayerCombo::synchronise() {
   const History* history = selection_->history();
-  const std::vector<int> layers = history ? history->info().moe_layers : std::vector<int>{};
+  const int only = only_ ? only_(*selection_) : -1;
+  const std::vector<int> all_layers = history ? history->info().moe_layers : std::vector<int>{};
+  const std::vector<int> layers = only < 0 ? all_layers : std::vector<int>{only};
+  setToolTip(only < 0 ? QString("The MoE layer that all panels show") : QString("Only this layer has counts"));
   const QSignalBlocker quiet(this);
   if (layers != layers_) {
     layers_ = layers;
@@ -28,7 +31,7 @@ void LayerCombo::synchronise() {
     for (const int layer : layers_) addItem(QString("layer %1").arg(layer));
   }
   setEnabled(!layers_.empty());
-  const auto place = std::ranges::find(layers_, selection_->layer());
+  const auto place = std::ranges::find(layers_, only < 0 ? selection_->layer() : only);
   if (place != layers_.end() && currentIndex() != place - layers_.begin())
     setCurrentIndex(to_int(place - layers_.begin()));
   updateGeometry();  // FlatCombo does not call it, since the signals are blocked

@@ -48,17 +48,20 @@ class FlatCombo : public QComboBox {
   }
 };
 
-// Chooses the MoE layer that all panels show: follows and sets Selection::layer().
+// Chooses the MoE layer that all panels show: follows and sets Selection::layer(). `only`: returns the only layer with
+// data, or -1; that layer is then the only item.
 class LayerCombo : public FlatCombo {
   Q_OBJECT
 
  public:
-  explicit LayerCombo(Selection* selection, QWidget* parent = nullptr);
+  using OnlyLayer = int (*)(const Selection& selection);
+  explicit LayerCombo(Selection* selection, QWidget* parent = nullptr, OnlyLayer only = nullptr);
 
  private:
   void synchronise();
 
   Selection* selection_;
+  OnlyLayer only_;
   std::vector<int> layers_;
 };
 

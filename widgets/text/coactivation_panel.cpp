@@ -88,19 +88,25 @@ void ScatterPlot::paintData(QPainter& painter) {
   paintIds(painter);
 }
 
-// Paints the id beside each point unless it would cover another id.
+// Paints the id beside each point, right or left of it, unless it would cover another id.
 void ScatterPlot::paintIds(QPainter& painter) const {
   painter.setPen(palette().text().color());
   std::vector<QRectF> painted;
-  for (int i = 0; i < to_int(points_.size()); ++i) {
-    if (!isDrawn(i)) continue;
+  std::vector<int> order = named_;
+  for (int i = 0; i < to_int(points_.size()); ++i) order.push_back(i);
+  std::vector<bool> has_id(points_.size());
+  for (const int i : order) {
+    if (i >= std::ssize(points_) || !isDrawn(i) || has_id[i]) continue;
     const QString id = QString::number(i);
     const double width = fontMetrics().horizontalAdvance(id), height = fontMetrics().height();
-    const QRectF place(placeOf(i) + QPointF(withType(6), -height / 2), QSizeF(width, height));
-    const auto covered = [&](const QRectF& other) { return other.intersects(place); };
-    if (!plotRect().contains(place.toRect()) || std::ranges::any_of(painted, covered)) continue;
-    painter.drawText(place, Qt::AlignCenter, id);
-    painted.push_back(place);
+    for (const double x : {double(withType(6)), -withType(6) - width}) {
+      const QRectF place(placeOf(i) + QPointF(x, -height / 2), QSizeF(width, height));
+      const auto covered = [&](const QRectF& other) { return other.intersects(place); };
+      if (has_id[i] || !plotRect().contains(place.toRect()) || std::ranges::any_of(painted, covered)) continue;
+      painter.drawText(place, Qt::AlignCenter, id);
+      painted.push_back(place);
+      has_id[i] = true;
+    }
   }
 }
 
@@ -201,7 +207,7 @@ CoactivationPanel::CoactivationPanel(Selection* selection, QWidget* parent)
   switch_ = new ViewSwitch({"Matrix", "Map", "Similarity"}, this);
   switch_->setAccessibleName("Co-activation as a matrix, a map of the experts, or the similarity of their outputs");
   addControl(switch_);
-  addControl(new LayerCombo(selection_, this));
+  addControl(new LayerCombo(selection_, this, onlyCountedLayer));
   sort_ = makeChoice({"by id", "by co-activation"}, "Order of experts",
                      "by co-activation: experts that are chosen together, or have similar outputs, are neighbours "
                      "(average-linkage clustering)");
@@ -264,11 +270,24 @@ void CoactivationPanel::showFigures() {
 
 // Shows the map in place of the matrix for a run that has counts of the tokens by expert, but not of pairs of experts.
 void CoactivationPanel::chooseView() {
-  const auto counts = selection_->history() ? selection_->history()->specialisation_frame_at(INT64_MAX) : nullptr;
-  if (!counts || std::exchange(chosen_for_, selection_->history()) == selection_->history()) return;
-  const bool has_pairs = std::ranges::any_of(
-      counts->specialisation, [](const SpecialisationFrame& layer) { return !layer.together_EE.empty(); });
-  if (shows(has_pairs ? kMap : kMatrix) && map_instead_ == has_pairs) switch_->setCurrent(has_pairs ? kMatrix : kMap);
+  const History* history = selection_->history();
+  if (!history || chosen_for_ == history) return;
+  const auto counts = history->specialisation_frame_at(INT64_MAX);
+  const bool has_model = hasModel(*selection_);
+  const bool has_pairs = !counts || std::ranges::any_of(counts->specialisation, [](const SpecialisationFrame& layer) {
+    return !layer.together_EE.empty();
+  });
+  const auto enable = [&](View view, bool has_data, const char* what) {
+    switch_->button(view)->setEnabled(has_data);
+    switch_->button(view)->setToolTip(has_data ? QString() : notInLogNotice(history->info(), QLatin1String(what)));
+  };
+  enable(kMatrix, has_pairs, "experts chosen together");
+  enable(kSimilarity, has_model, "weights of the experts");
+  if (!counts) return;
+  chosen_for_ = history;
+  if ((shows(kMatrix) && !has_pairs) || (shows(kSimilarity) && !has_model) ||
+      (shows(kMap) && has_pairs && map_instead_))
+    switch_->setCurrent(has_pairs ? kMatrix : kMap);
   map_instead_ = !has_pairs;
 }
 
@@ -357,7 +376,7 @@ void CoactivationPanel::refillTogether() {
       codes.push_back(is_missing(share) ? kNoDataCode : utilisationCode(share / baseline_));
     }
   view_->setCells(experts, experts, std::move(codes));
-  showOrder("share of the row expert's tokens that also go to the column expert");
+  showOrder("the row expert's tokens that also go to the column expert, \u00d7 chance");
 }
 
 void CoactivationPanel::showOrder(const QString& title) {
@@ -434,11 +453,13 @@ void CoactivationPanel::refillMap() {
     points.push_back({at(places_.x_E[e]), at(places_.y_E[e]), utilisationCode(loads[e])});
   }
   const auto caption = [](const char* component, float share) {
-    return QString("%1 component, %2 of the variance").arg(QLatin1String(component), formatPercent(share));
+    return QString("%1 component; %2 of the variance").arg(QLatin1String(component), formatPercent(share));
   };
   map_->setAxes(caption("first", places_.x_share), caption("second", places_.y_share));
   map_->setLegend(legend());
   map_->setPoints(std::move(points));
+  const auto [a, b] = nearestOnMap();
+  map_->setNamed({a, b, std::max(0, selection_->expert())});
   map_->setCurrent(selection_->expert());
 }
 
@@ -456,25 +477,28 @@ QStringList CoactivationPanel::describeOnMap(int expert) const {
 
 // The answer names the two experts that are nearest to each other on the map.
 Panel::Answer CoactivationPanel::answerOfMap() const {
-  const SpecialisationFrame* specialisation = specialisationOf(mapped_.get(), selection_->layer());
-  if (!specialisation || !map_->notice().isEmpty()) return {};
-  std::size_t a = 0, b = 0;
-  float smallest = std::numeric_limits<float>::infinity();
-  for (std::size_t i = 0; i < places_.x_E.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j) {
-      const float distance = std::hypot(places_.x_E[i] - places_.x_E[j], places_.y_E[i] - places_.y_E[j]);
-      if (distance < smallest) {  // false for experts without a token, which are at NaN
-        smallest = distance;
-        a = j;
-        b = i;
-      }
-    }
+  if (!mapped_ || !map_->notice().isEmpty()) return {};
+  const auto [a, b] = nearestOnMap();
   if (a == b) return {};
   const QString nearest = QString("Nearest on the map: %1 and %2").arg(a).arg(b);
   return {
       "Which experts take the same tokens?",
       {QString("%1; the map shows %2 of the variance").arg(nearest, formatPercent(places_.x_share + places_.y_share)),
        nearest, QString("%1 and %2 are nearest").arg(a).arg(b)}};
+}
+
+std::pair<int, int> CoactivationPanel::nearestOnMap() const {
+  std::pair<int, int> nearest{0, 0};
+  float smallest = std::numeric_limits<float>::infinity();
+  for (std::size_t i = 0; i < places_.x_E.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j) {
+      const float distance = std::hypot(places_.x_E[i] - places_.x_E[j], places_.y_E[i] - places_.y_E[j]);
+      if (distance < smallest) {  // false for experts without a token, which are at NaN
+        smallest = distance;
+        nearest = {to_int(j), to_int(i)};
+      }
+    }
+  return nearest;
 }
 
 Panel::Answer CoactivationPanel::answerOfSimilarity() const {
@@ -510,7 +534,7 @@ QString CoactivationPanel::status() const {
   if (shows(kSimilarity))
     return measured() ? measuredText(*selection_, measured()->second.pieces, measured()->first) : QString();
   const auto& shown = shows(kMap) ? mapped_ : frame_;
-  return shown ? onlyLayerNote(shown.get(), *selection_) + timeStatus(shown->step, false) : QString();
+  return shown ? timeStatus(shown->step, false) + ", batches" : QString();
 }
 
 // Adds a row for each expert with tokens to the table of the map.

@@ -36,6 +36,7 @@ class ScatterPlot : public PlotFrame {
     y_caption_ = y_caption;
   }
   void setLegend(const LegendScale& scale) { legend_ = scale; }
+  void setNamed(std::vector<int> points) { named_ = std::move(points); }  // points that get their ids first
   void setCurrent(int point) { current_ = point; }
   std::function<QStringList(int point)> describe;
   QPointF placeOf(int point) const;    // widget pixels
@@ -61,6 +62,7 @@ class ScatterPlot : public PlotFrame {
   void paintIds(QPainter& painter) const;
 
   std::vector<Point> points_;
+  std::vector<int> named_;
   QString x_caption_, y_caption_;
   LegendScale legend_;
   int current_ = -1;
@@ -110,6 +112,7 @@ class CoactivationPanel : public Panel {
   QStringList describeSimilarity(int i, int j) const;
   QStringList describeOnMap(int expert) const;
   Answer answerOfMap() const;
+  std::pair<int, int> nearestOnMap() const;  // the two nearest experts; equal if there are none
   Answer answerOfSimilarity() const;
   static void addMap(ValueTable& table, std::int64_t step, const SpecialisationFrame& counts);
 

@@ -137,7 +137,7 @@ QStringList pruningAnswers(const ExpertScan& scan) {
   const QString best = QString("%1: loss %2 nats/token by divergence").arg(which, lossChangeText(last.by_divergence));
   return {QString("%1, %2 by saliency, %3 at random")
               .arg(best, lossChangeText(last.by_saliency), lossChangeText(last.random)),
-          best, QString("%1: loss %2").arg(which, lossChangeText(last.by_divergence.mean)), which};
+          best, QString("%1: loss %2 by divergence").arg(which, lossChangeText(last.by_divergence.mean)), which};
 }
 
 ValueTable costsTable(const MeasuredExperts::ByStep& scans) {

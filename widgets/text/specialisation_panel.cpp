@@ -53,9 +53,9 @@ QStringList ByteStrip::readoutAt(QPoint position) const {
   if (!plotRect().contains(position)) return {};
   const std::size_t index = (position.x() - plotRect().left()) / boxSize().width();
   if (index >= bytes_.size()) return bytes_.empty() ? QStringList{title_} : QStringList{};
-  return {QString("%1, %2 \u00d7 the expert's share of all tokens")
+  return {QString("%1, %2 \u00d7 the expert's share of all copies")
               .arg(byteName(static_cast<std::uint8_t>(bytes_[index].kind)), formatValue(bytes_[index].lift, 3)),
-          QString("%1 of the expert's tokens").arg(formatPercent(bytes_[index].share))};
+          QString("%1 of the expert's copies").arg(formatPercent(bytes_[index].share))};
 }
 
 ByteAffinityView::ByteAffinityView(Selection* selection, QWidget* parent) : QWidget(parent), selection_(selection) {
@@ -128,7 +128,7 @@ void ByteAffinityView::paintNumbers(QPainter& painter) const {
 QStringList ByteAffinityView::describe(int row, int column) const {
   const SpecialisationFrame* specialisation = specialisationOf(frame_.get(), selection_->layer());
   if (!specialisation) return {};
-  QStringList lines{QString("%1 in expert %2: %3 \u00d7 its share of all tokens")
+  QStringList lines{QString("%1 in expert %2: %3 \u00d7 its share of all copies")
                         .arg(QString::fromLatin1(byte_class_name(static_cast<ByteClass>(row))))
                         .arg(column)
                         .arg(formatValue(lift_[row * view_->columns() + column], 3))};
@@ -149,7 +149,7 @@ QStringList ByteAffinityView::answers() const {
   const QString kind = QString::fromLatin1(byte_class_name(static_cast<ByteClass>(best / specialisation->n_experts())));
   const QString times = formatValue(lift_[best], 2);
   return {QString("Expert %1 gets %2 \u00d7 its share of %3").arg(expert).arg(times, kind),
-          QString("Expert %1 on %2: %3 \u00d7").arg(expert).arg(kind, times)};
+          QString("Expert %1: %2 \u00d7 its share of %3").arg(expert).arg(times, kind)};
 }
 
 ValueTable ByteAffinityView::table() const {
@@ -208,10 +208,10 @@ std::shared_ptr<const TelemetryFrame> countsOfDomains(const Selection& selection
   return has_several(frame.get()) ? frame : newest;
 }
 
-QString onlyLayerNote(const TelemetryFrame* frame, const Selection& selection) {
-  const SpecialisationFrame* shown = specialisationOf(frame, selection.layer());
-  if (!shown || shown->layer == selection.layer()) return {};
-  return QString("only layer %1 has counts, ").arg(shown->layer);
+int onlyCountedLayer(const Selection& selection) {
+  const History* run = selection.history();
+  const auto newest = run && run->info().config_toml.empty() ? run->specialisation_frame_at(INT64_MAX) : nullptr;
+  return newest && newest->specialisation.size() == 1 ? newest->specialisation.front().layer : -1;
 }
 
 LegendScale liftLegend(bool dark) {
@@ -266,12 +266,15 @@ SpecialisationPanel::SpecialisationPanel(Selection* selection, QWidget* parent)
     view_->markDirty();
   });
   connect(selection_, &Selection::focusChanged, this, [this] { domain_ = -1; });
-  addControl(new LayerCombo(selection_, this));
+  layer_ = new LayerCombo(selection_, this, onlyCountedLayer);
+  addControl(layer_);
   figure_ = makeChoice(
       {"use by domain", "use by byte", "loss without it", "pruned models"}, "Figure",
-      "Use: share of the tokens of a domain, or of a kind of byte, that go to an expert, divided by the expert's share "
-      "of all tokens; a token counts once for each of its experts. Measured on request: change of the loss without one "
-      "expert, by domain, and without several experts of every layer");
+      "Use, in the batches: share of the copies of a domain's tokens, or of a kind of byte, that go to an expert, "
+      "divided by the expert's share of all copies; a token has a copy for each of its experts. Measured on request: "
+      "change of the loss without one expert, by domain, and without several experts of every layer: those whose "
+      "absence "
+      "changes the predictions least (divergence), or with the least mixing weight times output (saliency)");
   connect(figure_, &QComboBox::currentIndexChanged, this, &SpecialisationPanel::showFigure);
   addControl(figure_);
   order_ = makeChoice({"ordered by id", "ordered by domain", "ordered by co-activation"}, "Order of experts",
@@ -318,6 +321,7 @@ void SpecialisationPanel::showFigure() {
   auto* choices = qobject_cast<QStandardItemModel*>(figure_->model());
   for (const int measured : {kLossWithout, kPruning}) choices->item(measured)->setEnabled(hasModel(*selection_));
   order_->setVisible(!removes() && !byBytes());
+  layer_->setVisible(!removes() || figure_->currentIndex() != kPruning);  // pruned models lack experts of all layers
   stack_->setCurrentWidget(byBytes() ? static_cast<QWidget*>(bytes_) : view_);
   giveFocusTo(stack_->currentWidget());
   showButtons();
@@ -342,8 +346,8 @@ void SpecialisationPanel::refillRemoval() {
   removal_ = {};
   if (!measured)
     return view_->setNotice(measure_->busy() ? measure_->progress()
-                                             : QString("Not measured yet: \"Measure\" below runs pieces of the texts "
-                                                       "once more without each expert"));
+                                             : QString("Not measured at this step: \"Measure\" below runs pieces of "
+                                                       "the texts once more without each expert"));
   const bool pruning = figure_->currentIndex() == kPruning;
   removal_ = pruning ? prunedModels(measured->second) : costsByDomain(measured->second, selection_->layer());
   if (removal_.columns.isEmpty())
@@ -376,7 +380,7 @@ QStringList SpecialisationPanel::describeRemoval(int row, int column) const {
 Panel::Answer SpecialisationPanel::answerOfRemoval() const {
   if (measure_->busy()) return {{}, {measure_->progress()}};
   if (!measure_->refused().isEmpty()) return {{}, {measure_->refused()}, true};
-  if (!measured()) return {{}, {"Not measured yet"}};
+  if (!measured()) return {};
   if (figure_->currentIndex() == kPruning)
     return {"How many experts can be removed?", pruningAnswers(measured()->second)};
   return {"Which expert can be removed?", costAnswers(measured()->second)};
@@ -510,28 +514,27 @@ Panel::Answer SpecialisationPanel::answer() const {
   if (frame_)
     if (const QStringList forced = forcedAnswer(*selection_, frame_->step); !forced.isEmpty())
       return {question, forced};
-  QString domain = domainName(selection_->history()->info(), best / experts);
-  if (specialisation->layer != selection_->layer()) domain += QString(" in layer %1").arg(specialisation->layer);
+  const QString domain = domainName(selection_->history()->info(), best / experts);
   const std::size_t expert = best % experts;
   if (!is_of_one && lift_[best] < kMinPreference)
     return {question,
             {QString("No: at most %1 \u00d7 its share of %2").arg(times, domain),
              QString("None above %1 \u00d7").arg(times)}};
   return {question,
-          {QString("Expert %1 gets %2 of %3 and %4 of all tokens: %5 \u00d7 its share")
+          {QString("Expert %1 gets %2 of the copies of %3 and %4 of all: %5 \u00d7 its share")
                .arg(expert)
                .arg(formatPercent(share_[best]), domain, formatPercent(base_[expert]), times),
            QString("Expert %1 gets %2 \u00d7 its share of %3").arg(expert).arg(times, domain),
-           QString("Expert %1 on %2: %3 \u00d7").arg(expert).arg(domain, times)}};
+           QString("Expert %1: %2 \u00d7 its share of %3").arg(expert).arg(times, domain)}};
 }
 
 QString SpecialisationPanel::status() const {
   if (removes())
     return measured() ? measuredText(*selection_, measured()->second.pieces, measured()->first) : QString();
   const TelemetryFrame* frame = byBytes() ? bytes_->frame() : frame_.get();
-  QStringList parts{frame ? timeStatus(frame->step, false) : QString()};
+  QStringList parts{frame ? timeStatus(frame->step, false) + ", batches" : QString()};
   if (!byBytes() && !one_domain_.isEmpty()) parts << one_domain_;
-  return onlyLayerNote(frame, *selection_) + parts.join(", ");
+  return parts.join(", ");
 }
 
 ValueTable SpecialisationPanel::table() const {

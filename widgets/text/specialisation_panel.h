@@ -1,6 +1,6 @@
-// Use of a layer's experts by domain, or by kind of byte: lift over the expert's share of all tokens. A click on a
-// domain names its experts. On request the panel also shows what the model loses without each expert, by domain, and
-// without several experts of every layer.
+// Use of a layer's experts by domain, or by kind of byte: lift over the expert's share of all copies of tokens. A click
+// on a domain names its experts. On request the panel also shows what the model loses without each expert, by domain,
+// and without several experts of every layer.
 #pragma once
 
 #include <QComboBox>
@@ -103,6 +103,7 @@ class SpecialisationPanel : public Panel {
   MatrixPlot* view_;
   ByteAffinityView* bytes_;
   QComboBox* order_;
+  QWidget* layer_ = nullptr;
   QComboBox* figure_ = nullptr;
   MeasureButton* measure_ = nullptr;
   QPushButton* over_training_ = nullptr;
@@ -119,8 +120,8 @@ class SpecialisationPanel : public Panel {
 const SpecialisationFrame* specialisationOf(const TelemetryFrame* frame, int layer);
 // Returns the newest counts of two domains or more of the selected layer up to the cursor; without such, the newest.
 std::shared_ptr<const TelemetryFrame> countsOfDomains(const Selection& selection);
-// "only layer 4 has counts, " if specialisationOf() returns the table of another layer than the selected one.
-QString onlyLayerNote(const TelemetryFrame* frame, const Selection& selection);
+int onlyCountedLayer(
+    const Selection& selection);  // the only layer with counts in a log; -1: there are several, or none
 // Legend of the lift in the colours of utilisation: 1 neutral, blue below, orange above.
 LegendScale liftLegend(bool dark);
 QString liftText(float lift);  // text of a cell; empty: no value

@@ -289,7 +289,9 @@ void TokensAndSamplePanel::applyEdit() {
   }
   what_->setCurrentIndex(0);
   stack_->setCurrentWidget(view_);
+  if (!text_ || text_->text != *bytes) edited_at_ = {selection_->history(), selection_->history()->steps().last};
   emit probeWanted(escaped);
+  update();
 }
 
 void TokensAndSamplePanel::choose(int layer, int expert) {
@@ -422,6 +424,11 @@ QStringList TokensAndSamplePanel::describe(int position, int layer) const {
   return lines;
 }
 
+QString TokensAndSamplePanel::tokensOfText() const {
+  if (shows_ == Shows::sample) return QString("tokens");
+  return wantedDomain().isEmpty() ? QString("probe's tokens") : QString("passage's tokens");
+}
+
 // The tokens of the chosen expert, which the text shows in its colours.
 Panel::Answer TokensAndSamplePanel::answerOfExpert(const TokenLayer& routed) const {
   const std::vector<TokenSpan> tokens = token_spans(*text_);
@@ -432,9 +439,10 @@ Panel::Answer TokensAndSamplePanel::answerOfExpert(const TokenLayer& routed) con
     (place == experts ? first : further) += place != experts + routed.top_k;
   }
   const auto share = [&](int count) { return formatPercent(count / static_cast<double>(tokens.size())); };
-  const QString begin = QString("Expert %1 is the first choice of %2 of the tokens");
-  const QString text = begin.arg(selection_->expert()).arg(share(first));
-  const QString in_short = QString("Expert %1 first: %2 of the tokens").arg(selection_->expert()).arg(share(first));
+  const QString begin = QString("Expert %1 is the first choice of %2 of the %3");
+  const QString text = begin.arg(selection_->expert()).arg(share(first), tokensOfText());
+  const QString in_short =
+      QString("Expert %1 first: %2 of the %3").arg(selection_->expert()).arg(share(first), tokensOfText());
   return {"Which tokens does this expert get?",
           {text + (routed.top_k > 1 ? QString(", a further choice of %1").arg(share(further)) : QString()), text,
            in_short}};
@@ -449,6 +457,11 @@ Panel::Answer TokensAndSamplePanel::answer() const {
             {written + QString("; the prompt is underlined"), written,
              QString("Loss of its own text: %1").arg(loss.mean()), QString("Own text: %1").arg(loss.mean())}};
   }
+  if (const std::int64_t newest = selection_->history()->steps().last;
+      edited_at_ == std::pair(selection_->history(), newest) && wantedDomain().isEmpty())
+    return {"",
+            {QString("The new probe text is routed at the next step; this one is of step %1").arg(formatCount(step_)),
+             "The new probe text is routed at the next step", "New text: at the next step"}};
   const TokenLayer* routed = find_layer(*text_, selection_->layer());
   if (!routed || routed->experts_TK.empty()) return {};
   if (const QStringList forced = forcedAnswer(*selection_, step_); !forced.isEmpty())
@@ -465,11 +478,12 @@ Panel::Answer TokensAndSamplePanel::answer() const {
                      .arg(commonest == firsts.begin() ? firsts.rbegin()->first : firsts.begin()->first);
   else if (firsts.size() > 2)
     other_text = QString(", %1 experts share the rest").arg(firsts.size() - 1);
-  return {
-      "Which expert gets which tokens?",
-      {QString("Expert %1 is the first choice of %2 of the tokens").arg(commonest->first).arg(formatPercent(share)) +
-           other_text,
-       QString("Expert %1 first: %2 of the tokens").arg(commonest->first).arg(formatPercent(share))}};
+  return {"Which expert gets which tokens?",
+          {QString("Expert %1 is the first choice of %2 of the %3")
+                   .arg(commonest->first)
+                   .arg(formatPercent(share), tokensOfText()) +
+               other_text,
+           QString("Expert %1 first: %2 of the %3").arg(commonest->first).arg(formatPercent(share), tokensOfText())}};
 }
 
 // Known for a run in training whose settings were not changed during the training.

@@ -76,6 +76,7 @@ class TokensAndSamplePanel : public Panel {
   QString nextSample() const;  // ", next at step 200"; empty: not known
   Answer answer() const override;
   Answer answerOfExpert(const TokenLayer& routed) const;
+  QString tokensOfText() const;
 
  private:
   void beginEditing();
@@ -103,6 +104,7 @@ class TokensAndSamplePanel : public Panel {
   std::shared_ptr<const TokenFrame> text_;
   std::shared_ptr<const TelemetryFrame> arrays_;  // frame of the text's step, for biases
   std::int64_t step_ = -1;
+  std::pair<const History*, std::int64_t> edited_at_;  // run and its newest step when its probe text was changed
   int token_ = -1;
   bool editable_ = false;
   std::string token_text_;  // text to which token_ belongs
