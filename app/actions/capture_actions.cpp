@@ -87,6 +87,7 @@ void CaptureActions::onOpened() {
   capture_.reset();
   recompute_.reset();
   first_of_ = nullptr;
+  chosen_run_ = -1;
   verdict_operand_.reset();
   tensor_lab_->dropCaptured();  // a new training of the same settings has other values
   // Logs of other programs hold no settings from which a step could be recomputed.
@@ -97,16 +98,16 @@ void CaptureActions::onOpened() {
 }
 
 // Before the first operand of several runs is opened, selects the run with the lowest SQNR, unless the active run
-// quantizes, too. Returns true if it did so, or if no run has statistics yet.
+// quantizes, too; other pages keep their run. Returns true if it did so, or if no run has statistics yet.
 bool CaptureActions::selectQuantizedRun() {
   const auto& runs = selection_->histories();
   if (first_of_ || runs.size() < 2 || std::isfinite(lowestScaledSqnr(runs[selection_->run()]))) return false;
   const auto lowest = std::ranges::min_element(runs, {}, lowestScaledSqnr);
   if (!std::isfinite(lowestScaledSqnr(*lowest))) return session_->isLive();
-  const QString before = runLabel(*selection_, selection_->run());
-  selection_->setRun(to_int(lowest - runs.begin()));
-  messages_->say(QString("%1 is active now: it has the lowest SQNR, and the operands of %2 are not scaled by blocks")
-                     .arg(runLabel(*selection_, selection_->run()), before));
+  run_before_ = selection_->run();
+  selection_->setRun(chosen_run_ = to_int(lowest - runs.begin()));
+  messages_->say(QString("This page shows %1, which has the lowest SQNR: the operands of %2 are not scaled by blocks")
+                     .arg(runLabel(*selection_, chosen_run_), runLabel(*selection_, run_before_)));
   return true;
 }
 
@@ -120,6 +121,10 @@ void CaptureActions::openFirst() {
   if (const auto captured = tensor_lab_->captured();
       captured && session_->isLive() && history && captured->step > history->steps().last + 1)
     tensor_lab_->dropCaptured();  // the training was rewound; this step will have other values
+  if (!is_shown && std::exchange(chosen_run_, -1) == selection_->run()) {
+    first_of_ = nullptr;
+    selection_->setRun(run_before_);
+  }
   if (!is_shown || !is_open || recompute_ || capture_ || selectQuantizedRun()) return;
   const auto frame = selection_->quantFrame();
   if (!frame) return;

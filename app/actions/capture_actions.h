@@ -62,6 +62,7 @@ class CaptureActions : public Actions {
   std::optional<OperandElement> element_;  // the part of the operand to show; nullopt: from its beginning
   std::int64_t wanted_step_ = -1;
   std::optional<OperandPlace> verdict_operand_;  // operand of the verdict that was opened without being selected
+  int run_before_ = -1, chosen_run_ = -1;        // active run before Microscaling chose another, and this other one
   const History* first_of_ = nullptr;            // run whose first operand was opened; only compared
 };
 

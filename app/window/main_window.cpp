@@ -296,7 +296,7 @@ void MainWindow::connectSession() {
   connect(&session_, &RunSession::growingEnded, this, &MainWindow::showSettings);
   connect(&session_, &RunSession::growingEnded, this, &MainWindow::showGrowth);
   connect(&session_, &RunSession::grew, this, &MainWindow::showGrowth);
-  connect(&selection_, &Selection::layerChosen, this, [this] { opened_layer_ = first_layer_ = -1; });
+  connect(&selection_, &Selection::layerChosen, this, [this] { opened_layer_ = shown_layer_ = -1; });
   connect(&selection_, &Selection::focusChanged, this, [this] {
     if (selection_.run() == shown_run_) return;
     showSettings();
@@ -377,7 +377,7 @@ void MainWindow::takeRuns() {
   const bool opened = !session_.isLive() && selection_.history();
   opened_layer_ = opened ? least_even_layer(*selection_.history(), INT64_MAX).layer : -1;
   if (opened_layer_ >= 0) selection_.showLayer(opened_layer_);
-  first_layer_ = opened_layer_;
+  first_layer_ = shown_layer_ = opened_layer_;
   showFullestLayer();
   if (opened) workspaces_->leaveEmpty();
 }
@@ -387,19 +387,20 @@ void MainWindow::takeRuns() {
 void MainWindow::showLayerOfVerdict() {
   const Health* health = findings_.health(selection_.run());
   if (opened_layer_ < 0 || !health) return;
-  const bool is_kept = std::exchange(opened_layer_, -1) == selection_.layer();  // Microscaling opens on its own layer
-  if (is_kept && health->layer >= 0) selection_.showLayer(first_layer_ = health->layer);
+  opened_layer_ = -1;
+  const bool is_kept = shown_layer_ == selection_.layer();  // Microscaling opens on its own layer
+  if (is_kept && health->layer >= 0) selection_.showLayer(first_layer_ = shown_layer_ = health->layer);
   showFullestLayer();
 }
 
-// All-to-all of an opened file begins with the layer whose fullest rank is fullest, unless the user has chosen one.
+// Until another layer is chosen, All-to-all of an opened file has the one whose fullest rank is fullest, and the other
+// pages have the first one.
 void MainWindow::showFullestLayer() {
   const auto frame = selection_.frame();
-  if (!frame || workspaces_->current() != workspaces_->allToAll() || lessons_->active() ||
-      std::exchange(first_layer_, -1) != selection_.layer())
-    return;
-  if (const int fullest = layer_loads(*frame, ClusterQuestion().ep).fullest(); fullest >= 0)
-    selection_.showLayer(fullest);
+  if (!frame || lessons_->active() || std::exchange(shown_layer_, -1) != selection_.layer()) return;
+  const bool is_by_rank = workspaces_->current() == workspaces_->allToAll();
+  const int fullest = is_by_rank ? layer_loads(*frame, ClusterQuestion().ep).fullest() : -1;
+  selection_.showLayer(shown_layer_ = fullest >= 0 ? fullest : first_layer_);
 }
 
 void MainWindow::showOpened() {

@@ -142,7 +142,8 @@ class MainWindow : public QMainWindow {
   QElapsedTimer since_status_;
   int shown_run_ = 0;      // place of the run whose settings the bars show
   int opened_layer_ = -1;  // layer selected when a file was opened; -1: the verdict or the user has chosen another
-  int first_layer_ = -1;   // the same, or that of the verdict; -1: All-to-all or the user has chosen another
+  int first_layer_ = -1;   // the same, or that of the verdict
+  int shown_layer_ = -1;   // the same, or that of All-to-all; -1: Microscaling or the user has chosen another
   const bool remembers_;
   bool picture_moved_ = false;
 };

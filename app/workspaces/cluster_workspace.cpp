@@ -28,7 +28,7 @@ ClusterWorkspace::ClusterWorkspace(Selection* selection, QWidget* parent)
   ask();
   connect(imbalance, &ThisImbalancePanel::answerChanged, this, [this, verdict, imbalance, gain] {
     verdict->setVerdict(imbalance->headline(), imbalance->about());
-    gain->setSteps(imbalance->choices(), step_time_panel_->degree());
+    gain->setSteps(imbalance->choices(), step_time_panel_->question());
   });
   setEssential({step_time_, layers_});
   setLeastRow(250);  // two rows fit in a window of 1024 x 700

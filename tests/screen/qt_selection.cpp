@@ -52,17 +52,16 @@ class SelectionTest : public QObject {
     QCOMPARE(spies.data.count(), 1);
   }
 
-  void otherRunsAreShownAtTheirNewestStepWhileNewStepsAreFollowed() {
+  void otherRunsAreShownAtTheCursorOrAtTheirLastStep() {
     SyntheticRun a({}), b({});
     a.append(50);
     b.append(80);
     Selection selection;
     selection.setHistories({a.history(), b.history()});
-    for (const int run : {0, 1}) {
-      selection.setRun(run);
-      QCOMPARE(selection.frameOf(0)->step, 49);
-      QCOMPARE(selection.frameOf(1)->step, 79);
-    }
+    for (const int place : {0, 1}) QCOMPARE(selection.frameOf(place)->step, 49);
+    selection.setRun(1);
+    QCOMPARE(selection.frameOf(0)->step, 49);
+    QCOMPARE(selection.frameOf(1)->step, 79);
     selection.setStep(30);
     for (const int place : {0, 1}) QCOMPARE(selection.frameOf(place)->step, 30);
   }

@@ -8,7 +8,6 @@
 #include <span>
 #include <utility>
 
-#include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/look/type_scale.h"
 #include "widgets/panel/metric_text.h"
@@ -195,6 +194,7 @@ QStringList XyPlot::readoutAt(QPoint position) const {
 
 namespace {
 
+constexpr int kNodeRanks = 8;
 constexpr int kBetweenPointsMs = 1000;  // pause between two points of a router in training
 
 constexpr const char* kStepTip =
@@ -245,6 +245,8 @@ DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
   connect(&pause_, &QTimer::timeout, plot_, &PlotFrame::markDirty);
   steps_table_ = new FigureTable({"tokens/s per GPU", "EP 8", "EP 16", "EP 32", "EP 64", "EP 128"}, this);
   steps_table_->setAccessibleName(title());
+  measured_ = new FittedLabel(this);
+  addBody(measured_, 0);
   views_ = new QStackedWidget(this);
   views_->addWidget(steps_table_);
   views_->addWidget(plot_);
@@ -255,17 +257,19 @@ DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
 
 void DeepEPGainPanel::showView() {
   shape_->setEnabled(axes() != whole_step);
+  measured_->setVisible(axes() == whole_step && !steps_.empty());
   views_->setCurrentWidget(axes() == whole_step && !steps_.empty() ? static_cast<QWidget*>(steps_table_) : plot_);
   plot_->markDirty();
   update();  // repaints header and answer as well
 }
 
-void DeepEPGainPanel::setSteps(std::vector<StepChoices> steps, int ep) {
+void DeepEPGainPanel::setSteps(std::vector<StepChoices> steps, const ClusterQuestion& cluster) {
   steps_ = std::move(steps);
-  ep_ = ep;
+  ep_ = cluster.ep;
+  routing_ = cluster.routing;
   if (!steps_.empty()) {
     fillSteps();
-    refill();  // the measured gains stand in the answer
+    refill();  // the measured gains stand in a line
   }
   showView();
 }
@@ -275,17 +279,14 @@ void DeepEPGainPanel::fillSteps() {
   static constexpr const char* kRows[] = {
       "gain by DeepEP, \u00d7", "  range",         "gain by MXFP8, \u00d7", "  range",
       "standard, BF16",         "standard, MXFP8", "DeepEP, BF16",          "DeepEP, MXFP8"};
-  const auto figures_of = [](const StepChoices& step) {
-    return std::vector<QStringList>{{ratioText(step.deep_ep.ratio)}, rangeForms(step.deep_ep.range),
-                                    {ratioText(step.mxfp8.ratio)},   rangeForms(step.mxfp8.range),
-                                    {speedText(step, 0, 0)},         {speedText(step, 0, 1)},
-                                    {speedText(step, 1, 0)},         {speedText(step, 1, 1)}};
-  };
   steps_table_->setRowCount(std::size(kRows));
   for (int column = 1; column <= std::ssize(steps_); ++column) {
     const StepChoices& step = steps_[column - 1];
     steps_table_->horizontalHeaderItem(column)->setFont(typeFont(Type::caption, step.ep == ep_));
-    const std::vector<QStringList> figures = figures_of(step);
+    const std::vector<QStringList> figures{{ratioText(step.deep_ep.ratio)}, rangeForms(step.deep_ep.range),
+                                           {ratioText(step.mxfp8.ratio)},   rangeForms(step.mxfp8.range),
+                                           {speedText(step, 0, 0)},         {speedText(step, 0, 1)},
+                                           {speedText(step, 1, 0)},         {speedText(step, 1, 1)}};
     for (int row = 0; row < std::ssize(figures); ++row) {
       QString name = QString::fromUtf8(kRows[row]);
       if (name.contains("MXFP8") && std::isnan(step.mxfp8.ratio))
@@ -323,6 +324,7 @@ void DeepEPGainPanel::refill() {
     ask();
   }
   setProperty("busy", computing_ || question != question_);
+  measured_->setTexts(measuredForms());
   if (!answer_ || axes() == whole_step) return plot_->setNotice("Computing...");
   plot_->setNotice({});
   draw();
@@ -343,6 +345,7 @@ void DeepEPGainPanel::ask() {
   worker_.compute(this, gains, [this](const Answer& answer) {
     answer_ = answer;
     computing_ = false;
+    measured_->setTexts(measuredForms());
     plot_->markDirty();  // asks again if the load has changed and the plot is visible
   });
 }
@@ -393,32 +396,24 @@ QStringList DeepEPGainPanel::measuredForms() const {
   const auto text = [is_time](double figure) { return is_time ? formatValue(figure, 3) : ratioText(figure); };
   const auto measured = is_time ? &LayerGain::measured_ms : &LayerGain::measured;
   const auto [smallest, largest] = std::ranges::minmax(answer_->gains.measured, {}, measured);
-  const QString range =
-      QString("layer in one node %1 to %2%3 measured").arg(text(smallest.*measured), text(largest.*measured), unit);
+  const QString range = QString("Measured layer, EP 8 in one node: %1 to %2%3")
+                            .arg(text(smallest.*measured), text(largest.*measured), unit);
   if (!selectedGain()) return {range};
   const bool several = selection_->histories().size() > 1;
   const QString router = several ? "router " + runLetter(*selection_, selection_->run()) : QString("this router");
   const double modelled = is_time ? selectedGain()->modelled_ms : selectedGain()->modelled;
-  return {range + QString(", %1%2 with %3").arg(text(modelled), unit, router), range};
+  return {range + QString("; modelled with %1: %2%3").arg(router, text(modelled), unit), range};
 }
 
-// Relates the gain of the step and that of the measured layer, whichever of the two is shown; has times beside times.
 Panel::Answer DeepEPGainPanel::answer() const {
   const auto step = std::ranges::find(steps_, ep_, &StepChoices::ep);
-  QStringList step_gains;
-  if (step != steps_.end() && axes() != time) {
-    const QString gain = QString("step at EP %1 %2 \u00d7").arg(ep_).arg(ratioText(step->deep_ep.ratio));
-    step_gains << gain + " (modelled, tensor-parallel ranks send every token)" << gain + " (modelled)" << gain;
-  }
-  const bool is_step_first = axes() == whole_step;
-  QStringList forms;
-  const QStringList measured = measuredForms();
-  for (const QString& layer_gain : step_gains.isEmpty() ? measured : QStringList()) forms << "DeepEP: " + layer_gain;
-  for (const QString& gain : step_gains)
-    for (const QString& layer_gain : measured)
-      forms << "DeepEP: " + (is_step_first ? gain + "; " + layer_gain : layer_gain + "; " + gain);
-  if (is_step_first && !step_gains.isEmpty()) forms << "DeepEP: " + step_gains.last();
-  return {{}, forms};
+  if (axes() != whole_step || step == steps_.end()) return {{}, measuredForms()};
+  const QString gain = QString("Modelled step, EP %1%2: %3 \u00d7")
+                           .arg(ep_)
+                           .arg(ep_ == kNodeRanks ? " in one node" : "", ratioText(step->deep_ep.ratio));
+  if (routing_ == AskedRouting::forced) return {{}, {gain + " with forced balance, not with a router", gain}};
+  return {{},
+          {gain + ", as each tensor-parallel rank sends every token", gain + ", as TP ranks send all tokens", gain}};
 }
 
 ValueTable DeepEPGainPanel::stepsTable() const {

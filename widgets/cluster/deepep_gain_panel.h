@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "core/cluster/layer_model.h"
-#include "core/cluster/published_runs.h"
+#include "widgets/cluster/cluster_question.h"
+#include "widgets/look/fitted_text.h"
 #include "widgets/panel/figure_table.h"
 #include "widgets/panel/latest_worker.h"
 #include "widgets/panel/panel.h"
@@ -77,8 +78,8 @@ class DeepEPGainPanel : public Panel {
  public:
   explicit DeepEPGainPanel(Selection* selection, QWidget* parent = nullptr);
   ValueTable table() const override;
-  // Steps of the selected run by EP degree, and the chosen degree; `steps` is empty until they are computed.
-  void setSteps(std::vector<StepChoices> steps, int ep);
+  // Steps of the selected run by EP degree on the chosen cluster; `steps` is empty until they are computed.
+  void setSteps(std::vector<StepChoices> steps, const ClusterQuestion& cluster);
 
  protected:
   std::optional<Provenance> kind() const override;
@@ -112,7 +113,9 @@ class DeepEPGainPanel : public Panel {
   QStackedWidget* views_;
   QComboBox *shape_, *axis_;
   std::vector<StepChoices> steps_;
+  FittedLabel* measured_;  // measuredForms(), beside the modelled steps
   int ep_ = 32;
+  AskedRouting routing_ = AskedRouting::forced;
   Question question_;
   const History* run_ = nullptr;  // the first of the live points; only compared, never dereferenced
   std::optional<Answer> answer_;

@@ -1,6 +1,5 @@
 #include "widgets/cluster/this_imbalance_panel.h"
 
-#include <QRegularExpression>
 #include <algorithm>
 #include <cmath>
 
@@ -41,16 +40,16 @@ QString speedText(double tokens_per_second) {
   return formatCount(std::round(tokens_per_second));
 }
 
-double changeOf(const LiveCost& cost, const LiveCost& even) {
-  return cost.tokens_per_second / even.tokens_per_second - 1;
-}
-
 QString perCent(double share) {
   return QString::number(100 * share, 'f', 0) + QStringLiteral(" %");
 }
 
 QString rangeText(const Band& range, int digits) {
   return QString(" (%1 to %2)").arg(range.low, 0, 'f', digits).arg(range.high, 0, 'f', digits);
+}
+
+QString layoutText(int ep, AllToAll kind) {
+  return QString("EP %1 with %2").arg(ep).arg(kind == AllToAll::deep_ep ? "DeepEP" : "standard all-to-all");
 }
 
 // "DeepEP gains 1.32 × (1.10 to 1.46)": whether a choice gains is told by its range.
@@ -105,7 +104,10 @@ ThisImbalancePanel::Asked ThisImbalancePanel::loadsOf(int place) const {
   const auto frame = selection_->frameOf(place);
   if (!frame) return loads;
   loads.step = frame->step;
-  loads.is_forced = run.settings_at(frame->step)->holds(&RouterConfig::force_balance);
+  const auto settings = run.settings_at(frame->step);
+  loads.is_forced = settings->holds(&RouterConfig::force_balance);
+  const auto recipe = recipe_named(settings->text(&PrecisionConfig::experts).value_or(""));
+  loads.is_fp4 = recipe && recipe_info(*recipe).format.element == ElementFormat::e2m1;
   loads.loads = layer_loads(*frame, ep_);
   return loads;
 }
@@ -266,22 +268,19 @@ QString ThisImbalancePanel::lostText(std::size_t run, bool with_range) const {
 
 QString ThisImbalancePanel::fastestText(bool with_range) const {
   const Fastest& best = costs_.fastest;
-  const bool is_chosen = best.ep == ep_ && best.kind == cluster_.all_to_all;
-  QString text =
-      QString("fastest %1EP %2%3, %4, %5 tokens/s per GPU")
-          .arg(is_chosen ? "the chosen " : "")
-          .arg(best.ep)
-          .arg(best.ep < ep_ ? " (memory not modelled)" : "",
-               best.kind == AllToAll::deep_ep ? "DeepEP" : "standard all-to-all", speedText(best.tokens_per_second));
-  if (with_range) text += QString(" (%1 to %2)").arg(speedText(best.band.low), speedText(best.band.high));
-  if (is_chosen) return text;
+  QString text = "fastest " + layoutText(best.ep, best.kind);
+  if (best.ep < ClusterQuestion().ep) text += " (memory not modelled)";  // the published runs have this degree
+  if (with_range)
+    text += QString(", %1 tokens/s per GPU (%2 to %3)")
+                .arg(speedText(best.tokens_per_second), speedText(best.band.low), speedText(best.band.high));
+  if (best.ep == ep_ && best.kind == cluster_.all_to_all) return text + ", as chosen";
   const Speedup& gain = best.gains[chosenDegree()];
-  text += QString(", %1 \u00d7 the chosen EP %2").arg(gain.ratio, 0, 'f', 2).arg(ep_);
+  text += QString(", %1 \u00d7 ").arg(gain.ratio, 0, 'f', 2) + layoutText(ep_, cluster_.all_to_all);
   return with_range ? text + rangeText(gain.range, 2) : text;
 }
 
 QString ThisImbalancePanel::costText(bool with_range) const {
-  if (std::ranges::all_of(shown_.runs, &Asked::is_forced)) return "balance is forced and nothing is lost to imbalance";
+  if (std::ranges::all_of(shown_.runs, &Asked::is_forced)) return "nothing is lost to imbalance";
   QStringList costs;
   for (std::size_t run = 0; run < shown_.runs.size(); ++run)
     costs << (shown_.runs.size() == 1 ? QString("this run") : shown_.runs[run].letter) + ' ' +
@@ -297,7 +296,7 @@ void ThisImbalancePanel::addRow(const QString& name, const char* tip, const std:
     const LiveCost* first = &cost(0, degree);
     const LiveCost* best = std::ranges::max_element(first, first + kVariants, {}, &LiveCost::tokens_per_second);
     const QString speed = speedText(costs[degree]->tokens_per_second);
-    const double change = changeOf(*costs[degree], costs_.even[degree]);
+    const double change = costs[degree]->tokens_per_second / costs_.even[degree].tokens_per_second - 1;
     QString share("0 %");
     if (std::abs(change) >= 0.005) share = QString(change > 0 ? "+" : "") + withMinus(perCent(change));
     QStringList forms{speed};
@@ -335,17 +334,8 @@ void ThisImbalancePanel::fillTable() {
         [this, variant](std::size_t degree) -> auto& { return cost(0, degree, variant); });
   if (shown_.runs[0].is_forced) return note_->setTexts({QString("Balance is forced: there is no imbalance")});
   const QString mean = QString("%1, experts in order; %2").arg(wayText(), shown_.runs[0].loads.text());
-  const int experts = to_int(shown_.runs[0].loads.load_L[0].size()), model_experts = kModelExperts;
-  QString plan = QString("replicas are planned from this step's load for %1 experts").arg(experts);
-  const QString brief = plan;
-  if (experts < model_experts && experts < costs_.even.back().live_case.ep)
-    plan += QString(" as in All-to-all, above EP %1 for %2").arg(experts).arg(model_experts);
-  else if (experts < model_experts)
-    plan += " as in All-to-all";
-  note_->setTexts({mean + "; in brackets: change against a balanced router; " + plan +
-                       "; all three: groups stay on their nodes, which replicas cannot balance",
-                   mean + "; in brackets: change against a balanced router; " + plan, mean + "; " + plan,
-                   mean + "; " + brief, mean});
+  const QString brackets = "in brackets: change against a balanced router";
+  note_->setTexts({mean + "; " + brackets, brackets});
 }
 
 void ThisImbalancePanel::addPlainRow(const QString& name, const char* tip, auto forms_at) {
@@ -393,32 +383,32 @@ void ThisImbalancePanel::setCluster(const ClusterQuestion& cluster) {
 QStringList ThisImbalancePanel::headline() const {
   if (!costs_.problem.empty()) return {QString::fromStdString(costs_.problem)};
   if (costs_.even.empty()) return computing_ ? QStringList{"Computing the cost of this imbalance..."} : QStringList();
-  const StepChoices& choices = costs_.choices.at(chosenDegree());
-  const QString step =
-      QString("DeepSeek-V3 671B, %1: %2")
-          .arg(stepsText(), shown_.runs.size() == 1 ? "" : QString("for %1 ").arg(shown_.runs[0].letter));
-  const auto gains = [&](bool with_range) {
-    const QString at = with_range ? QString(" at EP %1").arg(ep_) : QString();
-    const QString deep_ep = "; " + gainText("DeepEP", choices.deep_ep, with_range) + at;
-    if (std::isnan(choices.mxfp8.ratio)) return deep_ep;
-    return deep_ep + "; " + gainText("MXFP8", choices.mxfp8, with_range);
-  };
-  const QString cost = "; " + costText(true), brief_cost = "; " + costText(false);
-  const QString brief = step + fastestText(false), briefest_cost = QString(brief_cost).remove("the ").remove("about ");
+  const QString model = "DeepSeek-V3 671B", step = QString("%1, %2").arg(model, stepsText());
+  const QString run = shown_.runs.size() == 1 ? QString() : QString("for %1 ").arg(shown_.runs[0].letter);
+  const QString fastest = ": " + run + fastestText(false), brief_cost = costText(false).remove("about ");
+  if (shown_.cluster.routing == AskedRouting::forced)
+    return {step + ": " + run + gainsText(true) + costText(true), model + ": " + run + gainsText(false) + brief_cost,
+            model + ": " + run + "no router: balance is forced"};
   // In a narrow window the ranges and the throughput, which the tables have, go before what each choice gains.
-  const QString briefest = QString(brief).remove(QRegularExpression(", [0-9,]+ tokens/s per GPU"));
-  return {step + fastestText(true) + gains(true) + cost,
-          brief + gains(true) + brief_cost,
-          brief + gains(false) + brief_cost,
-          briefest + gains(false) + briefest_cost,
-          QString(briefest).remove(", " + stepsText()) + gains(false) + briefest_cost,
-          briefest + brief_cost,
-          briefest};
+  return {step + ": " + run + fastestText(true) + "; " + gainsText(true) + costText(true),
+          step + fastest + "; " + gainsText(true) + brief_cost,
+          step + fastest + "; " + gainsText(false) + brief_cost,
+          model + fastest + "; " + gainsText(false) + brief_cost,
+          model + fastest + "; " + brief_cost,
+          model + fastest};
 }
 
-QString ThisImbalancePanel::clusterText() const {
-  return QString("DeepSeek-V3 671B on 256 %1s, %2, %3 experts")
-      .arg(QString::fromStdString(cluster_.hardware).toUpper(), wayText(), cluster_.mxfp8 ? "MXFP8" : "BF16");
+// What DeepEP and the format of the selected run gain, followed by "; ". The gain by DeepEP is that of a router.
+QString ThisImbalancePanel::gainsText(bool with_range) const {
+  const StepChoices& choices = costs_.choices.at(chosenDegree());
+  QString format = "; ";
+  if (shown_.runs[0].is_fp4)
+    format = ", and FP4 has no published speed; ";
+  else if (!std::isnan(choices.mxfp8.ratio))
+    format = ", and " + gainText("MXFP8", choices.mxfp8, with_range) + "; ";
+  if (shown_.cluster.routing == AskedRouting::forced)
+    return "no router: balance is forced, so that the gain by DeepEP is not known" + format;
+  return QString("at EP %1 ").arg(ep_) + gainText("DeepEP", choices.deep_ep, with_range) + format;
 }
 
 QStringList ThisImbalancePanel::about() const {
@@ -428,15 +418,16 @@ QStringList ThisImbalancePanel::about() const {
 }
 
 QString ThisImbalancePanel::status() const {
-  if (costs_.even.empty()) return clusterText();
-  return stepsText() + ", " + clusterText();
+  const QString steps = costs_.even.empty() ? QString() : stepsText() + ", ";
+  return steps +
+         QString("DeepSeek-V3 671B on 256 %1s, %2, %3 experts")
+             .arg(QString::fromStdString(cluster_.hardware).toUpper(), wayText(), cluster_.mxfp8 ? "MXFP8" : "BF16");
 }
 
 QString ThisImbalancePanel::stepsText() const {
-  QStringList steps;
-  for (const Asked& run : shown_.runs) steps << formatCount(run.step);
-  steps.removeDuplicates();
-  if (steps.size() == 1) return QString("step %1").arg(steps.front());
+  const std::int64_t step = shown_.runs[0].step;
+  if (std::ranges::count(shown_.runs, step, &Asked::step) == std::ssize(shown_.runs))
+    return QString("step %1").arg(formatCount(step));
   QStringList run_steps;
   for (const Asked& run : shown_.runs) run_steps << run.letter + ' ' + formatCount(run.step);
   return QString("steps %1").arg(listed(run_steps));

@@ -19,9 +19,9 @@ class ThisImbalancePanel : public Panel {
  public:
   explicit ThisImbalancePanel(Selection* selection, QWidget* parent = nullptr);
   ValueTable table() const override;
-  // "DeepSeek-V3 671B, step 697: fastest EP 8, standard all-to-all, ...; DeepEP gains 1.32 × (1.10 to 1.46) at EP 32;
-  // ...; the imbalance costs this run about 24 % (20 to 28 %)" of the throughput, and over which layers this is, from
-  // long to short; empty if no run with loads is open.
+  // "DeepSeek-V3 671B, step 697: fastest EP 8 with standard all-to-all, ...; at EP 32 DeepEP gains 1.32 × (1.10 to
+  // 1.46), and ...; the imbalance costs this run about 24 % (20 to 28 %)" of the throughput, and over which layers this
+  // is, from long to short; empty if no run with loads is open.
   QStringList headline() const;
   QStringList about() const;
   void setCluster(const ClusterQuestion& cluster);  // EP degree of the headline, cluster, routing and placement
@@ -43,7 +43,7 @@ class ThisImbalancePanel : public Panel {
     const History* run = nullptr;  // only compared, never dereferenced
     QString letter;
     std::int64_t step = -1;
-    bool is_forced = false;  // balance is forced
+    bool is_forced = false, is_fp4 = false;  // balance, format of the experts
     LayerLoads loads;
     bool operator==(const Asked&) const = default;
   };
@@ -81,13 +81,13 @@ class ThisImbalancePanel : public Panel {
   std::size_t chosenDegree() const;                          // index of ep_
   QString lostText(std::size_t run, bool with_range) const;  // "about 24 % (20 to 28 %)", at ep_
   QString fastestText(bool with_range) const;
+  QString gainsText(bool with_range) const;
   QString costText(bool with_range) const;
   QString stepsText() const;  // "step 697"
   void fillTable();
   void addRow(const QString& name, const char* tip, const std::vector<const LiveCost*>& costs);
   void addRange(std::size_t run);
   void addPlainRow(const QString& name, const char* tip, auto forms_at);  // forms_at(degree)
-  QString clusterText() const;
   QString wayText() const { return cluster_.all_to_all == AllToAll::deep_ep ? "DeepEP" : "standard all-to-all"; }
   QString tipOf(const LiveCost& cost) const;
 

@@ -84,6 +84,7 @@ void TimeOfAStepPanel::buildViews() {
   addControl(view_);
   connect(view_, &QComboBox::currentIndexChanged, this, [this, views](int view) {
     views->setCurrentIndex(view);
+    markDirty();
     update();  // repaints the answer as well
   });
 }
@@ -178,10 +179,10 @@ ClusterQuestion TimeOfAStepPanel::question() const {
   q.placement = placement.kind == shown_placement_.kind ? shown_placement_ : placement;
   if (q.routing != AskedRouting::live) return q;
   const auto frame = selection_->frame();
-  q.layer = selection_->layer();
   if (frame) q.loads = layer_loads(*frame, q.ep);
-  if (const RouterFrame* router = find_router(frame.get(), selection_->layer()))
-    q.live_load = router->tokens_per_expert;
+  // The step has all layers, and its text is about the fullest; the lanes are those of the selected layer.
+  q.layer = showsLayer() ? selection_->layer() : q.loads.fullest();
+  if (const RouterFrame* router = find_router(frame.get(), q.layer)) q.live_load = router->tokens_per_expert;
   return q;
 }
 
@@ -304,12 +305,11 @@ Panel::Answer TimeOfAStepPanel::answer() const {
   const QString range =
       QString(", between %1 and %2")
           .arg(formatCount(std::round(answer_->band.low)), formatCount(std::round(answer_->band.high)));
-  QStringList forms{length + ": " + per_gpu + range, per_gpu + range, per_gpu};
-  if (question_->routing != AskedRouting::live) return {question, forms};
-  const QString load = QStringLiteral(", ") + question_->loads.text();
-  forms.insert(1, forms[1] + load);
-  forms[0] += load;
-  return {question, forms};
+  const QString load = question_->routing == AskedRouting::live ? ", " + question_->loads.text() : QString();
+  const QString seconds = length.section(QStringLiteral(" for"), 0, 0);
+  return {question,
+          {length + ": " + per_gpu + range + load, length.section(QStringLiteral(" on"), 0, 0) + ": " + per_gpu + range,
+           seconds + ": " + per_gpu + range, seconds + ": " + per_gpu, seconds}};
 }
 
 QString TimeOfAStepPanel::status() const {

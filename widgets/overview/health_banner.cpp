@@ -146,12 +146,14 @@ void HealthBanner::place() {
   if (tiles_) tiles_->setGeometry(1, line, width() - 2, height() - line - 1);
 }
 
-// Chooses the longest form of the cause of the other run's verdict that fits beside the longest possible sentence.
+// Chooses the longest form of the cause of the other run's verdict that fits beside a sentence: the longest one, or, if
+// the other verdict is the worse one, the shortest.
 void HealthBanner::fitOther(int room) {
   const QFontMetrics plain(words_->font()), bold(word_->font());
   room -= bold.horizontalAdvance(other_word_) + kSpace16;
   QString chosen;
-  for (const QString& sentence : sentences())
+  const QStringList all_sentences = sentences();
+  for (const QString& sentence : worst_ > health_.verdict ? all_sentences.last(1) : all_sentences)
     for (const QString& cause : other_causes_)
       if (chosen.isEmpty() && plain.horizontalAdvance(sentence + QStringLiteral("  ") + cause) <= room) chosen = cause;
   const QString html = QStringLiteral("%1&nbsp; <span style='font-weight:400; color:%2'>%3</span>")

@@ -118,7 +118,7 @@ QStringList answersOf(const LossTrend& trend) {
   const QString span = formatCount(trend.span);
   const auto forms = [&](const QString& word, const QString& moved) {
     return QStringList{word + moved + QString(" (medians of %1 losses, %2 steps apart)").arg(trend.window).arg(span),
-                       word + moved + QString(" in %1 steps (medians)").arg(span), word + moved};
+                       word + moved + QString(" in %1 steps").arg(span), word + moved};
   };
   switch (trend.direction) {
     case LossTrend::too_early:

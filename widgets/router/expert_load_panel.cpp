@@ -462,20 +462,22 @@ Panel::Answer ExpertLoadPanel::answerOfLayers() const {
   }
   const QString text_of_others = textOfOthers(*selection_, [&](const History& run) {
     const auto layers = router_window(run, selection_->shownStepOf(run)).layers;
-    return layers.empty() ? QString() : QString("%1 of %2").arg(uneven_in(layers)).arg(layers.size());
+    if (layers.empty() || uneven_in(layers) == 0) return layers.empty() ? QString() : QString("mostly even");
+    return QString("%1 of %2 layers uneven").arg(uneven_in(layers)).arg(layers.size());
   });
-  if (!text_of_others.isEmpty())
-    head = QString("%1: %2; %3")
-               .arg(runLetter(*selection_, selection_->run()), head.left(1).toLower() + head.mid(1), text_of_others);
+  const QString after_run = text_of_others.isEmpty() ? QString() : QStringLiteral("; ") + text_of_others;
+  if (!after_run.isEmpty())
+    head = runLetter(*selection_, selection_->run()) + QStringLiteral(": ") + head.left(1).toLower() + head.mid(1);
   const QString short_who = QString("expert %1 of layer %2: %3 \u00d7 fair share")
                                 .arg(worst.fullest)
                                 .arg(worst.layer)
                                 .arg(formatValue(worst.max_vio + 1, 3));
+  const QString expert_sentence = head + QStringLiteral("; ") + expert_text,
+                how_much = expert_sentence + QStringLiteral(", ") + share;
+  const QString when = QString(showsOneStep() ? ", at %1" : ", over %1").arg(selection_->windowText(window().steps));
   return {"Who gets the tokens?",
-          {head + QStringLiteral("; ") + expert_text + QStringLiteral(", ") + share +
-               QString(showsOneStep() ? ", at %1" : ", over %1").arg(selection_->windowText(window().steps)),
-           head + QStringLiteral("; ") + expert_text + QStringLiteral(", ") + share,
-           head + QStringLiteral("; ") + expert_text, head + QStringLiteral("; ") + short_who, head}};
+          {how_much + when + after_run, how_much + after_run, expert_sentence + after_run,
+           head + QStringLiteral("; ") + short_who + after_run, head + after_run}};
 }
 
 // "4 experts take 46 % of the token copies, 171 of 256 get none", or the expert with the most tokens.

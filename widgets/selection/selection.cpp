@@ -142,8 +142,7 @@ std::int64_t Selection::stepOf(const History& run, std::int64_t step) const {
 }
 
 std::int64_t Selection::shownStepOf(const History& run) const {
-  const std::int64_t last = run.steps().last;
-  return following_ ? last : std::min(stepOf(run, step_), last);
+  return std::min(stepOf(run, step_), run.steps().last);
 }
 
 std::vector<std::int64_t> Selection::edgesOf(const History& run, std::vector<std::int64_t> edges) const {

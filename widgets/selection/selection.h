@@ -53,7 +53,7 @@ class Selection : public QObject {
   // the selection are those of the active run; these give the places of another run.
   bool isByTokens() const;
   std::int64_t stepOf(const History& run, std::int64_t step) const;
-  // Step that is shown of an open run: its newest one while the newest steps are followed, else that at the cursor.
+  // Step that is shown of an open run: that at the cursor, or its last one.
   std::int64_t shownStepOf(const History& run) const;
   std::vector<std::int64_t> edgesOf(const History& run, std::vector<std::int64_t> edges) const;  // edges of bins
   bool growing() const { return growing_; }  // whether new steps arrive
@@ -80,7 +80,7 @@ class Selection : public QObject {
   // are unpacked once for all panels.
   std::shared_ptr<const TelemetryFrame> frame() const { return frames().frame; }
   std::shared_ptr<const TelemetryFrame> quantFrame() const { return frames().quant_frame; }
-  // The same for the run at `place`: its newest frame while the newest steps are followed, whichever run is active.
+  // The same for the run at `place`, at shownStepOf() it.
   std::shared_ptr<const TelemetryFrame> frameOf(int place) const;
 
   // Step of the crosshair that the time axes share; -1 if there is no crosshair.
