@@ -77,7 +77,8 @@ std::vector<ConfigField> parallel_fields() {
       "EPLB, DeepSeek's balancer for inference: the experts with the highest load get replicas in one more slot per "
       "rank, then experts are packed by the load of the same step, which a real training knows too late. "
       "balanced:STEPS: by the load of the previous STEPS steps, planned every STEPS steps, as a real training can do "
-      "it. By hand: the rank of each expert of a layer, LAYER:RANK,RANK,...;LAYER:..., as the panel Expert placement "
+      "it. packed:STEPS: the same without replicas. By hand: the rank of each expert of a layer, "
+      "LAYER:RANK,RANK,...;LAYER:..., as the panel Expert placement "
       "writes it. No effect on the training.")));
   return t.fields;
 }

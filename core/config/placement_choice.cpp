@@ -13,13 +13,13 @@ namespace {
 
 using Kind = PlacementChoice::Kind;
 constexpr std::string_view kNames[] = {"contiguous", "random", "balanced"};
-constexpr std::string_view kReplanned = "balanced:";
+constexpr std::string_view kReplanned = "balanced:", kPacked = "packed:";
 constexpr int kMaxReplanSteps = 10000;
 
 [[noreturn]] void refuse_choice(std::string_view text) {
   throw std::runtime_error(
       fmt::format("'{}' is not a placement; allowed: contiguous, random, balanced, balanced:STEPS with 1 to {} steps, "
-                  "or by hand the rank of each expert of a layer, LAYER:RANK,RANK,...;LAYER:...",
+                  "packed:STEPS, or by hand the rank of each expert of a layer, LAYER:RANK,RANK,...;LAYER:...",
                   std::string(text.substr(0, 80)), kMaxReplanSteps));
 }
 
@@ -39,10 +39,11 @@ char take_char(std::string_view& unread) {
 }
 
 PlacementChoice parse_replanned(std::string_view text) {
-  std::string_view unread = text.substr(kReplanned.size());
+  const bool has_replicas = text.starts_with(kReplanned);
+  std::string_view unread = text.substr((has_replicas ? kReplanned : kPacked).size());
   const int interval = take_number(unread, text);
   if (!unread.empty() || interval < 1 || interval > kMaxReplanSteps) refuse_choice(text);
-  return {Kind::balanced, {}, interval};
+  return {Kind::balanced, {}, interval, has_replicas};
 }
 
 PlacementChoice parse_by_hand(std::string_view text) {
@@ -67,12 +68,13 @@ PlacementChoice parse_placement_choice(std::string_view text) {
   for (std::size_t i = 0; i < std::size(kNames); ++i)
     if (text == kNames[i]) return {static_cast<Kind>(i), {}};
   if (text.empty()) refuse_choice(text);
-  if (text.starts_with(kReplanned)) return parse_replanned(text);
+  if (text.starts_with(kReplanned) || text.starts_with(kPacked)) return parse_replanned(text);
   return parse_by_hand(text);
 }
 
 std::string placement_choice_text(const PlacementChoice& choice) {
-  if (choice.replan_every > 0) return fmt::format("{}{}", kReplanned, choice.replan_every);
+  if (choice.replan_every > 0)
+    return fmt::format("{}{}", choice.has_replicas ? kReplanned : kPacked, choice.replan_every);
   if (choice.kind != Kind::by_hand) return std::string(kNames[static_cast<std::size_t>(choice.kind)]);
   std::string text;
   for (const auto& [layer, ranks] : choice.by_hand) {

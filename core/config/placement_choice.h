@@ -2,8 +2,8 @@
 //
 // Legend: E experts. "contiguous"; "random" (one shuffle per layer, equal in every run); "balanced" (planned from the
 // step's own load, with one more expert slot per rank for replicas); "balanced:N" (planned every N steps from the load
-// of the N steps before); or by hand, a list of layers with the rank of each expert: "1:0,0,1,1;2:1,1,0,0". Layers that
-// are not named are contiguous.
+// of the N steps before); "packed:N" (the same without replicas); or by hand, a list of layers with the rank of each
+// expert: "1:0,0,1,1;2:1,1,0,0". Layers that are not named are contiguous.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ struct PlacementChoice {
   enum class Kind { contiguous, random, balanced, by_hand };
   Kind kind = Kind::contiguous;
   std::map<int, std::vector<std::int32_t>> by_hand;  // layer -> rank of each expert, [E]
-  int replan_every = 0;  // steps between two plans of "balanced"; 0: each step is placed by its own load
+  int replan_every = 0;      // steps between two plans of "balanced"; 0: each step is placed by its own load
+  bool has_replicas = true;  // of "balanced": one more expert slot per rank
   bool operator==(const PlacementChoice&) const = default;
 };
 

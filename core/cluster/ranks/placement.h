@@ -68,12 +68,8 @@ struct EplbShape {
 // float, as in the source.
 std::vector<std::int32_t> rebalance_experts(std::span<const float> load_E, const EplbShape& shape);
 
-// Replication of experts during training: every N steps EPLB chooses which experts get replicas and places all of them,
-// from the load of the last N steps. A real training could do this too. It could not place experts by the load of the
-// same step, which is only known after routing.
-//
-// Legend: E experts.
-// Collects the loads of one layer. Plans are made after steps N - 1, 2 N - 1, ..., whichever step was counted first.
+// Collects the loads of one layer, E experts, from which EPLB places them every N steps, with or without replicas.
+// Plans are made after steps N - 1, 2 N - 1, ..., whichever step was counted first.
 class LoadPlanner {
  public:
   void count_step(std::int64_t step, int replan_every, std::span<const std::uint32_t> tokens_per_expert);
