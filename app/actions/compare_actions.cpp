@@ -120,7 +120,8 @@ CompareActions::CompareActions(const Context& context, ComparedRuns* compared, R
 void CompareActions::addActionsTo(QMenu* menu) {
   QAction* twin = menu->addAction("&Compare with...", QKeySequence(Qt::Key_C), this, [this] { askForTwin({}); });
   twin->setWhatsThis("Compare with: train a twin with another setting beside run A");
-  QAction* noise = menu->addAction("Add a &noise twin", QKeySequence(Qt::Key_N), this, &CompareActions::addNoiseTwin);
+  QAction* noise =
+      menu->addAction("Add a &noise twin", QKeySequence("Ctrl+Shift+N"), this, &CompareActions::addNoiseTwin);
   noise->setWhatsThis("Add a noise twin: run A with its first weights changed in the last place");
   QAction* active =
       menu->addAction("Add a &dense twin, equal active weights", this, [this] { addDenseTwin(DenseSize::active); });

@@ -59,12 +59,12 @@ void RouterActions::connectCard(ExpertPanel* card) {
 }
 
 void RouterActions::addActionsTo(QMenu* menu) {
-  QAction* kill = menu->addAction("&Kill or revive the chosen expert", QKeySequence(Qt::Key_K), this,
+  QAction* kill = menu->addAction("&Kill or revive the chosen expert", QKeySequence("Ctrl+Shift+E"), this,
                                   [this] { withChosen(&RouterActions::killOrRevive); });
   QAction* pin = menu->addAction("&Pin the bias of the chosen expert...", QKeySequence(Qt::Key_P), this,
                                  [this] { withChosen(&RouterActions::askPin); });
   QAction* revive = menu->addAction("Re&vive all", this, &RouterActions::reviveAll);
-  QAction* freeze = menu->addAction("&Freeze the router, or let it learn", QKeySequence(Qt::Key_Z), this,
+  QAction* freeze = menu->addAction("&Freeze the router, or let it learn", QKeySequence("Ctrl+Shift+F"), this,
                                     [this] { toggle(&RouterConfig::frozen); });
   QAction* force = menu->addAction("Force &balance, or let the router choose", this,
                                    [this] { toggle(&RouterConfig::force_balance); });

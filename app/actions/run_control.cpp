@@ -132,7 +132,8 @@ void RunControl::stepOnce() {
 }
 
 void RunControl::showCursor() {
-  if (isReplay()) return bar_->showReplay(replay_->playing(), selection_->step(), selection_->stepWord());
+  if (session_->showsLog() && !session_->isFollowing())
+    return bar_->showReplay(replay_->playing(), selection_->step(), selection_->stepWord());
   if (session_->isLive() && shown_.running) showStatus(shown_);
 }
 
@@ -186,7 +187,7 @@ void RunControl::addPresetsTo(QMenu* menu) {
   presets->setToolTipsVisible(true);
   const auto add = [this, presets](const std::string& name) {
     const QString text = QString::fromStdString(name);
-    QAction* start = presets->addAction(text, this, [this, text] { startPreset(text); });
+    QAction* start = presets->addAction(text, this, [this, name] { startAll(load_preset(name)); });
     start->setToolTip(QString::fromStdString(preset_about(name)).trimmed());
     start->setProperty("also", presetSubject(text));  // in the search
   };

@@ -53,10 +53,7 @@ class RunControl : public Actions {
   void offerToGoOn();
   void pause();
   void stepOnce();
-  void startPreset(const QString& name) { startAll(load_preset(name.toStdString())); }
   void showCursor();
-  // true if a finished recording is open
-  bool isReplay() const { return session_->showsLog() && !session_->isFollowing(); }
   void pauseBeforeTheDiskIsFull();
 
   Replay* replay_;

@@ -59,7 +59,7 @@ RunCost costOfAll(const std::vector<RunConfig>& runs) {
 
 QString originText(const RunSpeeds::Estimate& estimate) {
   if (estimate.isModelled())
-    return QString("modelled: %1 GFLOP/s on each of %2")
+    return QString("estimate: %1 GFLOP/s on each of %2")
         .arg(1e-9 * kModelledFlopsPerThread)
         .arg(countedText(num_threads(), "thread"));
   return estimate.measured
@@ -145,14 +145,14 @@ QString RunSpeeds::listText(const std::vector<RunConfig>& runs) const {
               .arg(millions(cost.parameters), megabytes(cost.bytes), countedText(steps, "step"));
   const Estimate speed = estimate(runs);
   return text + " in " + aboutDuration(steps * speed.seconds_per_step) +
-         (speed.isModelled() ? " (modelled)" : " on this machine");
+         (speed.isModelled() ? " (estimate)" : " on this machine");
 }
 
 QString RunSpeeds::shortText(const RunConfig& run) const {
   const int steps = run.optimizer.total_steps;
   const QString text = QString("%1, %2").arg(megabytes(run_cost(run).bytes), countedText(steps, "step"));
   const Estimate speed = estimate(run);
-  const QString origin = speed.isModelled() ? QString("modelled") : "estimated from " + speed.measured_run;
+  const QString origin = speed.isModelled() ? QString("estimate") : "estimated from " + speed.measured_run;
   return text + QString(" in %1 (%2)")
                     .arg(aboutDuration(steps * speed.seconds_per_step), speed.measured ? "measured here" : origin);
 }
@@ -251,9 +251,7 @@ QString RunCosts::presetText(const QString& preset) const {
 }
 
 QString RunCosts::timeText(const QString& preset, std::int64_t steps) const {
-  const auto estimate = speeds_.estimate(all_runs(load_preset(preset.toStdString())));
-  return aboutDuration(estimate.seconds_per_step * steps) +
-         (estimate.isModelled() ? " on an idle machine, modelled" : " on this machine");
+  return aboutDuration(speeds_.estimate(all_runs(load_preset(preset.toStdString()))).seconds_per_step * steps);
 }
 
 void RunCosts::measureAnew() {

@@ -4,7 +4,6 @@
 
 #include <QList>
 #include <QString>
-#include <QStringList>
 #include <vector>
 
 #include "app/actions/actions.h"

@@ -214,14 +214,14 @@ void StatusLine::fit() {
 }
 
 void StatusLine::showTraining(const LiveStatus& status, int runs, bool is_finished) {
+  is_finished_ = is_finished;
   QString state = runs > 1 ? QString("Training %1 runs").arg(runs) : QString("Training");
   if (!status.running) state = (is_finished ? "Finished after " : "Paused after ") + countedText(status.step, "step");
   if (!status.error.empty()) state = "Stopped at step " + groupedText(status.step) + ": " + printedText(status.error);
   const QString warning = printedText(status.warning);
   QStringList forms{state};
   if (!warning.isEmpty()) forms.prepend(state + ". " + warning);
-  QRgb Colors::*dot = &Colors::ink2;
-  if (status.running) dot = &Colors::good;
+  QRgb Colors::*dot = status.running ? &Colors::good : &Colors::ink2;
   if (!warning.isEmpty()) dot = &Colors::attention;
   if (!status.error.empty()) dot = &Colors::bad;
   state_->setForms(forms, dot);
@@ -252,7 +252,7 @@ void StatusLine::showRecording(const QString& path, bool training, const History
   const QString name = file.suffix() == "moescope" ? file.completeBaseName() : file.fileName();
   if (path.isEmpty())
     recording_->setForms({"Not recorded"});
-  else if (training)
+  else if (training && !is_finished_)
     recording_->setForms({"Recording " + name + size, "Recording" + size}, &Colors::bad);
   else
     recording_->setForms({name + size, name});

@@ -71,6 +71,7 @@ class StatusLine : public QStatusBar {
   QWidget* items_;
   StatusItem *state_, *offer_, *speed_, *tokens_, *steps_, *recording_;
   StatusItem *findings_, *account_;
+  bool is_finished_ = false;
 };
 
 }  // namespace moescope

@@ -323,9 +323,12 @@ void WindowBar::setRunning(bool running) {
     run_->setToolTip(training ? "Pause after this step (Space)" : "Pause the replay (Space)");
   } else {
     run_->setText(training ? "Run" : "Play");
-    run_->setToolTip(training ? "Continue the training (Space)" : "Replay the recording from the cursor on (Space)");
+    const char* go_on = is_done_ ? "Train on after the end of the schedule" : "Continue the training (Space)";
+    run_->setToolTip(training ? go_on : "Replay the recording from the cursor on (Space)");
   }
-  run_->setProperty("also", running ? "stop | stop training" : "continue | resume");  // in the search
+  run_->setShortcut(is_done_ ? QKeySequence() : QKeySequence(Qt::Key_Space));
+  step_->setShortcut(is_done_ ? QKeySequence() : QKeySequence(Qt::Key_Period));
+  run_->setProperty("also", running ? "stop | stop run | stop training" : "go on | continue | resume | pause");
   run_->setIcon(picture(running ? Picture::pause : Picture::play, palette()));
 }
 
@@ -343,6 +346,7 @@ void WindowBar::showOpen(Open open, std::int64_t scheduled) {
   count_->setVisible(can_run);
   pace_->setTraining(open == Open::training);
   if (open != Open::training) live_popover_->hide();
+  is_done_ = false;
   setRunning(false);
   fit();
 }
@@ -353,7 +357,8 @@ void WindowBar::showReplay(bool playing, std::int64_t step, const QString& word)
 }
 
 void WindowBar::showStatus(const LiveStatus& status) {
-  if (status.running != running_) setRunning(status.running);
+  is_done_ = !until_ && !status.running && status.step >= scheduled_;
+  if (status.running != running_ || is_done_ != run_->shortcut().isEmpty()) setRunning(status.running);
   const std::int64_t end = until_.value_or(scheduled_);
   const QSize before = count_->sizeHint();
   count_->showStep("step", status.step, status.step <= end ? std::optional(end) : std::nullopt);

@@ -82,6 +82,7 @@ class WindowBar : public QToolBar {
   std::int64_t scheduled_ = 0;
   std::optional<std::int64_t> until_;
   bool running_ = false;
+  bool is_done_ = false;  // all steps of the schedule are trained: keys of the run are off
 };
 
 }  // namespace moescope

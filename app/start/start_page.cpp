@@ -133,7 +133,7 @@ void StartPage::showCost() {
   cost_->setText(costs_->presetText(presets_->currentText()));
   comparison_->setText(
       QString("Do MXFP8, NVFP4 and MXFP4 cost loss against BF16? Preset nano in each, in BF16 twice to measure chance. "
-              "Verdicts on FP4 are due by step %1 (%2), on MXFP8 after several seeds.")
+              "First verdicts by step %1, %2.")
           .arg(kVerdictStep)
           .arg(costs_->timeText("precisions", kVerdictStep)));
 }

@@ -59,7 +59,6 @@ class CommandDelegate : public QStyledItemDelegate {
     const int used = paintTitle(painter, room, item_option.font, QColor(c.ink), index);
     room.setLeft(room.left() + used + kSpace12);
     painter->setPen(QColor(c.ink2));
-    painter->setFont(item_option.font);
     painter->drawText(
         room, Qt::AlignLeft | Qt::AlignVCenter,
         elidedWords(index.data(CommandList::kAlso).toString(), item_option.fontMetrics, std::max(0, room.width())));
@@ -98,6 +97,7 @@ QString effectOf(const PaletteCommand& command) {
       {"Layer", "select layer"},    {"Lesson", "start lesson"},  {"Metric", "explain metric"},
       {"Recent file", "open file"}, {"Setting", "show setting"}, {"Term", "explain term"}};
   if (command.title.startsWith("Panel: ")) return "show, " + command.group;
+  if (command.title.startsWith("Manual: ")) return "Manual";
   return kEffects.value(command.group, command.group);
 }
 

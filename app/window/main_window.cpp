@@ -9,7 +9,6 @@
 #include <QProgressBar>
 #include <QProgressDialog>
 #include <QTimer>
-#include <QWindow>
 
 #include "app/actions/capture_actions.h"
 #include "app/actions/checkpoint_actions.h"

@@ -104,7 +104,7 @@ std::vector<ConfigField> router_fields() {
       "the experts that were chosen with the bias, as in TorchTitan; DeepSeek's formula counts the top K of the scores "
       "without the bias.")));
   t.add(live(field<&RouterConfig::aux_coeff>(
-      "aux_coeff", "Loss weight", "", {0, 10},
+      "aux_coeff", "Auxiliary loss weight", "", {0, 10},
       "Weight of the auxiliary loss. DeepSeek-V3: 0.0001 per sequence. Small models react visibly from about 0.01. At "
       "1 the load is even and the scores no longer distinguish tokens (in 300 steps of nano, mutual information stays "
       "below a tenth of its value without balancing), and the language loss of so small a model rises by a few per "

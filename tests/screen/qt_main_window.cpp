@@ -316,6 +316,25 @@ class MainWindowTest : public QObject {
     QTRY_COMPARE_WITH_TIMEOUT(w.step(), 5, kWaitMs);
   }
 
+  // A text that is typed into the wrong window does not continue a finished run.
+  void noKeyTrainsBeyondTheSchedule() {
+    RunConfig config = nano();
+    config.optimizer.total_steps = 3;
+    config.optimizer.warmup_steps = 0;
+    OpenWindow w(config);
+    QAction* run = w.window.findChild<WindowBar*>()->runAction();
+    w.key(Qt::Key_Space);
+    QTRY_VERIFY_WITH_TIMEOUT(w.step() == 3 && !w.live()->status().running, kWaitMs);
+    QTRY_VERIFY(run->shortcut().isEmpty());
+    w.key(Qt::Key_Space);
+    w.key(Qt::Key_Period);
+    QTest::qWait(200);
+    QCOMPARE(w.step(), 3);
+    run->trigger();
+    QTRY_VERIFY_WITH_TIMEOUT(w.step() > 3, kWaitMs);
+    QTRY_COMPARE(run->shortcut(), QKeySequence(Qt::Key_Space));
+  }
+
   void closingInMidStepEndsWithinAStep() {
     auto w = std::make_unique<OpenWindow>();
     w->live()->run();

@@ -266,6 +266,7 @@ class PaletteTest : public QObject {
         {"change seed", "Seed", "Comparing runs"},
         {"start training", "Start a preset", "First hour"},
         {"stop training", "Schedule length", "The window"},
+        {"routing entropy", "Score entropy", "Router and balance"},
         {"dark theme", "Theme: Dark", "The window"},
         {"font size", "Projector view", "The window"},
         {"keyboard shortcuts", "Keyboard and mouse", "The window"},

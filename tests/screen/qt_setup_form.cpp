@@ -317,7 +317,7 @@ class SetupFormTest : public QObject {
     RunSpeeds speeds(false);
     const RunConfig nano = load_preset("nano").config;
     QVERIFY2(speeds.listText({nano}).startsWith("0.32 M parameters, "), qPrintable(speeds.listText({nano})));
-    QVERIFY(speeds.listText({nano}).endsWith(" (modelled)"));
+    QVERIFY(speeds.listText({nano}).endsWith(" (estimate)"));
     speeds.note({nano}, 0.3);
     QVERIFY2(speeds.listText({nano, nano}).startsWith("2 runs, 0.6"), qPrintable(speeds.listText({nano, nano})));
     QVERIFY(speeds.listText({nano, nano}).endsWith("1,000 steps in about 10 min on this machine"));
@@ -335,7 +335,7 @@ class SetupFormTest : public QObject {
     const auto* cost = f.form.findChild<QLabel*>("setup_cost");
     RunConfig nano = load_preset("nano").config;
     f.form.setDraft(nano);
-    QVERIFY2(cost->text().endsWith(" (modelled)"), qPrintable(cost->text()));
+    QVERIFY2(cost->text().endsWith(" (estimate)"), qPrintable(cost->text()));
     QVERIFY2(cost->toolTip().startsWith("0.32 M parameters"), qPrintable(cost->toolTip()));
     speeds.note({nano}, 0.3);
     f.form.showCost();

@@ -77,9 +77,9 @@ class VerdictsTest : public QObject {
       QVERIFY(w.row(1).figures[column].text.contains(QRegularExpression("\\d")));
     QVERIFY(w.row(1).figures[VerdictRow::kFlushed].bad);
     // A second noise twin starts from other perturbed weights, not from the same.
-    QTest::keyClick(&w.window, Qt::Key_N);
+    QTest::keyClick(&w.window, Qt::Key_N, Qt::ControlModifier | Qt::ShiftModifier);
     QCOMPARE(w.window.session()->config(3).perturbation, 2);
-    QTest::keyClick(&w.window, Qt::Key_N);
+    QTest::keyClick(&w.window, Qt::Key_N, Qt::ControlModifier | Qt::ShiftModifier);
     QCOMPARE(w.window.session()->config(4).perturbation, 3);
     QCOMPARE(w.row(4).letter, QStringLiteral("N3"));
     QTRY_VERIFY(!add->isVisible() || add->text().startsWith("Train to step"));  // five runs are open

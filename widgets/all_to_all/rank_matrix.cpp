@@ -157,7 +157,6 @@ QStringList RankMatrix::readoutAt(QPoint position) const {
 }
 
 QString RankMatrix::cellText(int row, int column) const {
-  if (row == column) return {};
   return threeDigits(bytes_[static_cast<std::size_t>(row) * rows() + column] / unit_bytes_);
 }
 
@@ -230,7 +229,8 @@ void RankMatrix::paintRanks(QPainter& painter) const {
   }
   painter.setFont(font());
   painter.setPen(mutedText(palette()));
-  painter.drawText(QRect(0, fromTop(), cells.left(), line), Qt::AlignLeft | Qt::AlignTop, "from");
+  painter.drawText(QRect(0, fromTop(), cells.left(), line), Qt::AlignLeft | Qt::AlignTop,
+                   isLow() ? legend().caption.section(u',', 0, 0) + ", from" : QString("from"));
   painter.drawText(QRect(0, cells.bottom() + 1, cells.left() - kSpace4, line), Qt::AlignLeft | Qt::AlignVCenter,
                    fittingText({"to rank", "to"}, fontMetrics(), cells.left() - kSpace8));
 }

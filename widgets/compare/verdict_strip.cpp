@@ -312,7 +312,7 @@ void VerdictStrip::fillSettlement() {
   QString words = "+ Noise twin",
           tip =
               "Trains run A once more beside the open runs, its first weights perturbed in the last place: this noise "
-              "twin shows how large a gap chance alone causes (N)";
+              "twin shows how large a gap chance alone causes (Ctrl+Shift+N)";
   if (!is_newest_) {
     words = "Newest step";
     tip = "Moves the cursor to the newest step, and with it all verdicts (End)";

@@ -29,9 +29,7 @@ QString settingLabel(const QString& name) {
   if (!field && logged != log_names().end())
     for (const ConfigField& known : config_fields())
       if (known.name() == logged->setting && Setting(known).is_in<RouterConfig>()) field = &known;
-  if (!field) return name;
-  return Setting(*field) == &RouterConfig::aux_coeff ? QString("Auxiliary loss weight")
-                                                     : QString::fromStdString(field->label);
+  return field ? QString::fromStdString(field->label) : name;
 }
 
 }  // namespace moescope

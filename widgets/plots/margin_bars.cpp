@@ -1,6 +1,5 @@
 #include "widgets/plots/margin_bars.h"
 
-#include <QFontMetrics>
 #include <algorithm>
 #include <cmath>
 
@@ -26,23 +25,24 @@ void paintBars(QPainter& painter, const QRect& area, const MarginBars& bars, dou
     }
 }
 
-// Paints values of strong bars and of rows as high as a line, unless one above is in the way, and returns their places.
-QRegion paintFigures(QPainter& painter, const QRect& area, const MarginBars& bars, double high, const Colors& c) {
+// Paints values of strong bars and of rows as high as a line, unless one above is in the way. A value that the dashed
+// line would cross is beyond it.
+void paintFigures(QPainter& painter, const QRect& area, const MarginBars& bars, double high, const Colors& c) {
   const QFont normal = painter.font();
   const QFontMetrics metrics(semibold(normal));
-  QRegion figure_places;
+  double free_top = area.top() - metrics.height();
+  const double line = area.left() + bars.reference / high * area.width();
   for (const MarginBar& bar : bars.bars) {
-    const double middle = (bar.top + bar.bottom) / 2, top = middle - metrics.height() / 2.0;
-    if ((!bar.strong && bar.bottom - bar.top < metrics.height()) || top < figure_places.boundingRect().bottom())
-      continue;
+    const double top = (bar.top + bar.bottom - metrics.height()) / 2;
+    if ((!bar.strong && bar.bottom - bar.top < metrics.height()) || top < free_top) continue;
     painter.setFont(bar.strong ? semibold(normal) : normal);
     painter.setPen(QColor(bar.strong ? c.ink : c.ink2));
     const QString figure = formatValue(bar.value, 3);
-    const double x = area.left() + bar.value / high * area.width() + kSpace4;
-    painter.drawText(QPointF(x, top + metrics.ascent()), figure);
-    figure_places += QRectF(x, top, metrics.horizontalAdvance(figure), metrics.height()).toAlignedRect();
+    const double end = area.left() + bar.value / high * area.width();
+    const bool is_crossed = end <= line && end + 2 * kSpace4 + metrics.horizontalAdvance(figure) >= line;
+    painter.drawText(QPointF((is_crossed ? line : end) + kSpace4, top + metrics.ascent()), figure);
+    free_top = top + metrics.height() - 1;
   }
-  return figure_places;
 }
 
 }  // namespace
@@ -58,18 +58,18 @@ void paintMarginBars(QPainter& painter, const QRect& area, const MarginBars& bar
   painter.drawText(QPoint(area.left(), area.top() - kSpace4 - metrics.descent()), bars.caption);
   const std::vector<Tick> ticks = linearTicks(0, high, kMaxScaleTicks);
   if (ticks.size() > 1) high = ticks[1].value * std::ceil(high / ticks[1].value - 1e-9);  // the scale ends at a tick
-  for (const Tick& tick : linearTicks(0, high, kMaxScaleTicks)) {
-    const int x = area.left() + static_cast<int>(tick.value / high * area.width());
+  for (int free_x = area.left(); const Tick& tick : linearTicks(0, high, kMaxScaleTicks)) {
     const int half_width = metrics.horizontalAdvance(tick.label) / 2 + 1;
-    painter.drawText(
-        QRect(std::max(x - half_width, area.left()), area.bottom() + kSpace4, 2 * half_width, metrics.height()),
-        Qt::AlignCenter, tick.label);
+    const int tick_x = area.left() + std::max(static_cast<int>(tick.value / high * area.width()) - half_width, 0);
+    if (tick_x < free_x) continue;  // it would touch the label before it
+    painter.drawText(QRect(tick_x, area.bottom() + kSpace4, 2 * half_width, metrics.height()), Qt::AlignCenter,
+                     tick.label);
+    free_x = tick_x + 2 * half_width + kSpace4;
   }
   paintBars(painter, area, bars, high, c);
-  const QRegion figure_places = paintFigures(painter, area, bars, high, c);
-  if (bars.reference >= 0) {  // goes through no figure
+  paintFigures(painter, area, bars, high, c);
+  if (bars.reference >= 0) {
     const double x = area.left() + bars.reference / high * area.width();
-    painter.setClipRegion(QRegion(area) - figure_places, Qt::IntersectClip);
     painter.setPen(QPen(QColor(c.ink), 1, Qt::DashLine));
     painter.drawLine(QPointF(x, area.top()), QPointF(x, area.bottom()));
   }
