@@ -33,8 +33,8 @@ constexpr int kReplanSteps[] = {0, 10, 50, 100, 500};
 constexpr double kBf16Bytes = 2;
 constexpr double kMinNamedGain = 0.05;  // smallest gain that is named, as a share of the mean
 
-QStringList placementNames() {
-  return {"in order", "random", "balanced, replicas", "by hand"};
+QStringList placementNames(const PlacementChoice& chosen) {
+  return {"in order", "random", chosen.has_replicas ? "balanced, replicas" : "balanced", "by hand"};
 }
 
 // Returns the ranks of the expert's replicas.
@@ -258,7 +258,7 @@ ExpertPlacementPanel::ExpertPlacementPanel(Selection* selection, QWidget* parent
   addBody(degrees_row_, 0);
   auto* row = new QWidget(this);
   auto* layout = plainRow(row, kSpace8);
-  kinds_ = new ViewSwitch(placementNames(), this);
+  kinds_ = new ViewSwitch(placementNames({}), this);
   const QStringList tips{"Expert e on rank e R / E", "Random order, the same number of experts on each rank",
                          "By the rule of EPLB, DeepSeek's balancer for inference: the experts with the highest load "
                          "get replicas, one more expert per rank, then all experts are packed by this step's load",
@@ -436,7 +436,7 @@ QString ExpertPlacementPanel::costOfReplicas(const PlacementChoice& choice,
                                              std::span<const std::uint64_t> own_load) const {
   if (!noPlanYet(choice).isEmpty()) return "Before the first plan the experts are in order, without replicas.";
   const Placement placement = placed(choice, frame_->step, own_load);
-  if (choice.kind != Kind::balanced || !placement.replicated()) return {};
+  if (choice.kind != Kind::balanced || placement.replicated() != choice.has_replicas) return {};
   const History& history = *selection_->history();
   const double hidden = history.settings_at(frame_->step)->value(&ModelConfig::moe_inter).value_or(0);
   const double expert = 3.0 * history.info().dim * hidden * kBf16Bytes;
@@ -444,15 +444,15 @@ QString ExpertPlacementPanel::costOfReplicas(const PlacementChoice& choice,
     return expert > 0 ? QString(" (%1 in BF16)").arg(formatBytes(experts * expert)) : QString();
   };
   const int gradients = gradients_sent(placement);
-  QString text = QString("The gradients of %1 are sent to other ranks in each step%2")
-                     .arg(countedText(gradients, "replica"), bytes(gradients));
-  if (choice.replan_every == 0) return text + QLatin1Char('.');
+  const QString sums = QString("The gradients of %1 are sent to other ranks in each step%2")
+                           .arg(countedText(gradients, "replica"), bytes(gradients));
+  if (choice.replan_every == 0) return sums + QLatin1Char('.');
   const std::int64_t planned_at = frame_->step / choice.replan_every * choice.replan_every;
   const int sent = experts_sent(placed(choice, planned_at - 1, own_load), placement);
-  return text + QString("; the plan of step %1 %4 the weights of %2 to other ranks%3.")
-                    .arg(planned_at)
-                    .arg(countedText(sent, "slot"))
-                    .arg(bytes(sent), tried_out_ ? QString("would have moved") : QString("moved"));
+  return QString("%1 plan of step %2 %3 the weights of %4 to other ranks%5.")
+      .arg(choice.has_replicas ? sums + "; the" : QString("The"))
+      .arg(planned_at)
+      .arg(tried_out_ ? "would have moved" : "moved", countedText(sent, "slot"), bytes(sent));
 }
 
 std::optional<PlacementSite> ExpertPlacementPanel::site() const {
@@ -522,7 +522,7 @@ void ExpertPlacementPanel::refill() {
     const PlacementChoice plan{Kind::balanced, {}, planned_->itemData(i).toInt()};
     plans->item(i)->setEnabled(!plannedOf(plan, frame_->step, to_int(loads.size())).empty());
   }
-  const QStringList names = placementNames();
+  const QStringList names = placementNames(chosen);
   other_load_ = otherLoad();
   if (is_rank_count_assumed_) nameDegrees(chosen, loads);
   kinds_->setCurrent(static_cast<int>(chosen.kind));
@@ -597,11 +597,11 @@ Panel::Answer ExpertPlacementPanel::answer() const {
         {QString("No: the fullest rank gets %1 \u00d7 the mean").arg(present), QString("No: %1 \u00d7").arg(present)}};
   const QString plan = replan_every == 0 ? QString("this step's load, which a training does not know beforehand")
                                          : QString("the load of %1 steps").arg(replan_every);
-  const QString best = QString::number(overloads_[balanced], 'f', 2);
+  const QString with = choice().has_replicas ? "With" : "Without", best = QString::number(overloads_[balanced], 'f', 2);
   const QString multiple = (shown == balanced ? best : best + " instead of " + present) + QString(" \u00d7 the mean");
   return {question,
-          {QString("With replicas, planned from %1: in this batch the fullest rank gets %2").arg(plan, multiple),
-           QString("With replicas: %1").arg(multiple), multiple}};
+          {QString("%1 replicas, planned from %2: in this batch the fullest rank gets %3").arg(with, plan, multiple),
+           QString("%1 replicas: %2").arg(with, multiple), multiple}};
 }
 
 ValueTable ExpertPlacementPanel::table() const {
