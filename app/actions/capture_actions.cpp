@@ -86,6 +86,7 @@ void CaptureActions::onOpened() {
   setBusy(false);
   capture_.reset();
   recompute_.reset();
+  captures_newest_ = false;
   first_of_ = nullptr;
   chosen_run_ = -1;
   verdict_operand_.reset();
@@ -130,10 +131,8 @@ void CaptureActions::openFirst() {
   if (!frame) return;
   const bool captures = capturesNewest();
   const auto judged = operandOfVerdict(*selection_);
-  // The first operand follows the verdict until the user selects another one or looks at a part of its values. Without
-  // a run that trains, the values of another one are not there.
-  if (selection_->following() && judged && verdict_operand_ == selection_->tensor() &&
-      (!tensor_lab_->captured() || (captures && tensor_lab_->showsAsCaptured())))
+  // The first operand follows the verdict until its values are there or the user selects another one.
+  if (selection_->following() && judged && verdict_operand_ == selection_->tensor() && !tensor_lab_->captured())
     selection_->setTensor(*(verdict_operand_ = judged));
   if (!tensor_lab_->tensorName().isEmpty()) return followSelection(frame->step);
   const bool is_log = history->info().config_toml.empty();
@@ -160,13 +159,6 @@ void CaptureActions::openFirst() {
   captureAgain();
 }
 
-// True if the step that the panels show is the newest one of a run that trains, so that an operand need not be computed
-// again.
-bool CaptureActions::capturesNewest() const {
-  const LiveRuns* live = session_->live();
-  return live && live->status().running && selection_->following();
-}
-
 // While a captured operand is shown, captures the one that is selected, and captures it again when the matrix shows a
 // later step, unless the user looks at a part of it. For a step of the past offers to compute it. For a log shows its
 // sample, or says that the log has none.
@@ -179,7 +171,7 @@ void CaptureActions::followSelection(std::int64_t step) {
   const bool captures = capturesNewest(), is_log = run->info().config_toml.empty();
   const bool is_newer = captures ? step > captured->step && tensor_lab_->showsAsCaptured() &&
                                        since_capture_.elapsed() >= kMinMsBetweenCaptures
-                                 : step != wanted_step_;
+                                 : step != wanted_step_ || std::exchange(captures_newest_, false);  // training ended
   const bool follows = live || !is_log || run == first_of_;
   if (!follows || (!is_other && !is_newer)) return;
   first_of_ = run;
@@ -204,6 +196,7 @@ void CaptureActions::cancel() {
 
 void CaptureActions::bringUp(const OperandPlace& place, std::int64_t step) {
   first_of_ = selection_->history();
+  verdict_operand_.reset();  // the user has chosen
   place_ = place;
   element_.reset();
   wanted_step_ = step;
@@ -272,6 +265,8 @@ void CaptureActions::captureAgain() {
   }
   const auto shown = tensor_lab_->captured();
   if (!shown || shown->place != place_ || !live->status().running) bar->showWaiting(place_, !live->status().running);
+  captures_newest_ = capturesNewest();
+  setBusy(captures_newest_);
   since_capture_.start();
   timer_.start();
 }
@@ -281,7 +276,8 @@ void CaptureActions::offerStep() {
   CaptureBar* bar = tensor_lab_->captureBar();
   const auto captured = tensor_lab_->captured();
   if (captured && captured->place == place_ && captured->run_name == shownRun().info().name) {
-    if (captured->step != wanted_step_ && tensor_lab_->showsAsCaptured()) computeIfSoon();
+    if (tensor_lab_->showsAsCaptured())  // else the user looks at a part of the other step
+      captured->step == wanted_step_ ? tensor_lab_->setCaptured(captured) : computeIfSoon();
     return bar->showCaptured(*captured, wanted_step_);
   }
   showExampleInFormat();
@@ -328,31 +324,32 @@ void CaptureActions::startRecompute(std::int64_t step) {
 
 void CaptureActions::look() {
   CaptureBar* bar = tensor_lab_->captureBar();
-  if (!recompute_ && !capture_) return;
+  if (!recompute_ && !capture_) {
+    if (capturesNewest()) return;
+    timer_.stop();
+    return openFirst();  // training has ended
+  }
   const Capture& capture = recompute_ ? recompute_->capture() : *capture_;
   if (capture.state() == Capture::State::waiting) {
     if (recompute_) bar->showProgress(place_, recompute_->first_step(), recompute_->next_step(), recompute_->step());
     return;
   }
-  timer_.stop();  // `capture` is valid until the end of this function
+  const bool is_newest = capture_ && capturesNewest();
+  if (!is_newest) timer_.stop();  // else look() waits for the end of the training
   setBusy(false);
   const auto recomputed = std::exchange(recompute_, nullptr);
   const auto captured = std::exchange(capture_, nullptr);
   if (capture.state() == Capture::State::failed)
     return bar->showFailed(place_, QString::fromStdString(capture.error()), -1);
-  tensor_lab_->setCaptured(capture.operand());
+  tensor_lab_->setCaptured(capture.operand(), is_newest);  // `capture` is valid until the end of this function
   if (const auto frame = selection_->quantFrame(); captured && frame) wanted_step_ = frame->step;  // has moved on
-  const bool is_newest = captured && selection_->following() && session_->live()->status().running;
   bar->showCaptured(*capture.operand(), is_newest ? -1 : wanted_step_,
                     recomputed ? QString("Recomputed by a copy of the run; the loss of the step equals the recorded "
                                          "one to the bit.")
                                : QString());
   if (element_) tensor_lab_->showElement(*element_);
-  const bool is_of_page = is_newest || capture.operand()->ahead || capture.operand()->step == wanted_step_;
-  if (recomputed)
-    openFirst();  // the page may have gone to another step
-  else if (!is_of_page)
-    computeIfSoon();
+  if (recomputed || (captures_newest_ && !is_newest))
+    openFirst();  // the page has gone to another step, or training ended
 }
 
 void CaptureActions::askAndSave() {

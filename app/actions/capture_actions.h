@@ -37,7 +37,8 @@ class CaptureActions : public Actions {
   bool selectQuantizedRun();
   void followSelection(std::int64_t step);
   void bringUp(const OperandPlace& place, std::int64_t step);
-  bool capturesNewest() const;
+  // True if the panels show the newest step of a run that trains, so that an operand need not be computed again.
+  bool capturesNewest() const { return !isAtRest() && selection_->following(); }
   void captureAgain();
   void offerStep();
   void showExampleInFormat();
@@ -61,6 +62,7 @@ class CaptureActions : public Actions {
   OperandPlace place_;
   std::optional<OperandElement> element_;  // the part of the operand to show; nullopt: from its beginning
   std::int64_t wanted_step_ = -1;
+  bool captures_newest_ = false;                 // the last capture was of a run that trained
   std::optional<OperandPlace> verdict_operand_;  // operand of the verdict that was opened without being selected
   int run_before_ = -1, chosen_run_ = -1;        // active run before Microscaling chose another, and this other one
   const History* first_of_ = nullptr;            // run whose first operand was opened; only compared

@@ -103,8 +103,9 @@ void TensorLab::dropCaptured() {
   closeCaptured();
 }
 
-void TensorLab::setCaptured(std::shared_ptr<const CapturedOperand> captured) {
+void TensorLab::setCaptured(std::shared_ptr<const CapturedOperand> captured, bool keeps_block) {
   captured_ = std::move(captured);
+  keeps_block_ = keeps_block;
   showCaptured();
 }
 
@@ -132,8 +133,8 @@ void TensorLab::setFormatOf(const OperandFormat& operand, BlockAxis axis) {
   setFormat(blocks, axis);
 }
 
-// The first capture of an operand is shown at the block that loses most, a later one at the same block, so that its
-// values can be followed over the steps.
+// A captured operand is shown at the block that loses most. A later capture of a run that trains, or after the user
+// chose a block, is shown at the same block, so that its values can be followed over the steps.
 void TensorLab::openWhole(const TensorSource& source) {
   const bool is_later =
       source.captured() && source_.captured() && whole_.name() == source.name() && source_.rows() == whole_.rows();
@@ -142,7 +143,7 @@ void TensorLab::openWhole(const TensorSource& source) {
   const int element = element_;
   whole_ = source;
   openTensor(source, 0);
-  if (is_later && hasBlock(block)) openBlock(block.row, block.col, element);
+  if (is_later && hasBlock(block) && (!is_home || keeps_block_)) openBlock(block.row, block.col, element);
   if (is_later && is_home) home_ = {line_, block_};
   showBars();
 }

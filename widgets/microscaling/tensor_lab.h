@@ -32,7 +32,7 @@ class TensorLab : public QObject {
   void setTensor(const QString& name, std::size_t rows, std::size_t cols, std::vector<float> values);
   void removeTensor(const QString& name);  // removes a tensor from the list, if it is there
   // Shows a captured operand in the format and along the axis of its quantization.
-  void setCaptured(std::shared_ptr<const CapturedOperand> captured);
+  void setCaptured(std::shared_ptr<const CapturedOperand> captured, bool keeps_block = false);
   // The captured operand shown last; nullptr if there is none.
   std::shared_ptr<const CapturedOperand> captured() const { return captured_; }
   BlockLosses losses() const;  // of the sampled blocks of the shown captured operand
@@ -98,6 +98,7 @@ class TensorLab : public QObject {
   std::shared_ptr<const CapturedOperand> captured_;
   TensorSource whole_, source_;  // the open tensor, and the shown part of it
   std::size_t slice_ = 0, line_ = 0, block_ = 0;
+  bool keeps_block_ = false;         // a later capture is shown at the same block
   Element home_{0, 0};               // block that is shown until the user chooses another one: its line and number
   int element_ = 0;                  // element selected in the microscope
   std::vector<RankedBlock> ranked_;  // of the shown captured operand; empty for other tensors
