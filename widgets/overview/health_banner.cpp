@@ -153,7 +153,8 @@ void HealthBanner::fitOther(int room) {
   room -= bold.horizontalAdvance(other_word_) + kSpace16;
   QString chosen;
   const QStringList all_sentences = sentences();
-  for (const QString& sentence : worst_ > health_.verdict ? all_sentences.last(1) : all_sentences)
+  for (const QString& sentence :
+       all_sentences.mid(worst_ > health_.verdict ? std::max<qsizetype>(0, all_sentences.size() - 1) : 0))
     for (const QString& cause : other_causes_)
       if (chosen.isEmpty() && plain.horizontalAdvance(sentence + QStringLiteral("  ") + cause) <= room) chosen = cause;
   const QString html = QStringLiteral("%1&nbsp; <span style='font-weight:400; color:%2'>%3</span>")
