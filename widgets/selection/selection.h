@@ -80,7 +80,7 @@ class Selection : public QObject {
   // are unpacked once for all panels.
   std::shared_ptr<const TelemetryFrame> frame() const { return frames().frame; }
   std::shared_ptr<const TelemetryFrame> quantFrame() const { return frames().quant_frame; }
-  // The same for the run at `place`, at shownStepOf() it.
+  // The newest frame with arrays of the run at `place`, at or before its shownStepOf(); nullptr if there is none.
   std::shared_ptr<const TelemetryFrame> frameOf(int place) const;
 
   // Step of the crosshair that the time axes share; -1 if there is no crosshair.
