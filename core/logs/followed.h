@@ -23,9 +23,10 @@ class Followed {
  public:
   Followed(std::string path, ImportOptions options) : path_(std::move(path)), options_(std::move(options)) {}
   virtual ~Followed() = default;
-  virtual std::chrono::milliseconds pause() const = 0;  // between two looks
-  virtual void look(const std::stop_token& stop) = 0;   // reads what is new
-  virtual void finish() = 0;                            // as of Follower
+  virtual std::chrono::milliseconds pause() const = 0;      // between two looks
+  virtual void look(const std::stop_token& stop) = 0;       // reads what is new
+  virtual void finish() = 0;                                // as of Follower
+  virtual bool has_ranks_in_turn() const { return false; }  // as of LogReader: the whole file is to be read
 
   mutable std::mutex mutex;
   virtual std::vector<std::shared_ptr<History>> histories() const = 0;

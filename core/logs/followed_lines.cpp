@@ -40,6 +40,7 @@ class FollowedLines : public Followed {
   void finish() override;
   std::vector<std::shared_ptr<History>> histories() const override { return reader_->histories(); }
   BadLines bad() const override { return reader_->bad(); }
+  bool has_ranks_in_turn() const override { return reader_->has_ranks_in_turn(); }
   std::vector<std::string> remarks() const override { return reader_->remarks(); }
   std::vector<ImportAccount> accounts() const override { return {reader_->account()}; }
   std::string amount() const override {

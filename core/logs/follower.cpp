@@ -57,8 +57,10 @@ Follower::Follower(std::string path, int run, std::size_t most_runs, std::vector
   thread_ = std::jthread([this](const std::stop_token& stop) { follow(stop); });
 }
 
-void Follower::begin() {
+// `stop`: if what is followed replaces another, which is shown until it has been read.
+void Follower::begin(const std::stop_token* stop) {
   auto followed = followed_at(input_ ? input_->path() : path_, options_);
+  if (stop) followed->look(*stop);
   const std::lock_guard lock(mutex_);
   followed_ = std::move(followed);
 }
@@ -76,6 +78,7 @@ void Follower::follow(const std::stop_token& stop) {
       return;
     }
     followed_->look(stop);
+    if (followed_->has_ranks_in_turn() && !std::exchange(is_begun_again_, true)) begin(&stop);
   } while (!stopped.wait_for(lock, stop, followed_->pause(), [&] { return stop.stop_requested(); }));
 }
 

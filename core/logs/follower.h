@@ -42,7 +42,7 @@ class Follower {
 
  private:
   void follow(const std::stop_token& stop);
-  void begin();
+  void begin(const std::stop_token* stop = nullptr);
   template <class Value>
   Value value_of(Value (Followed::*value)() const) const {
     const std::lock_guard begun(mutex_);
@@ -54,10 +54,11 @@ class Follower {
   std::unique_ptr<StandardInput> input_;
   std::string path_;
   ImportOptions options_;
-  mutable std::mutex mutex_;            // protects followed_, which is set once
+  mutable std::mutex mutex_;            // protects followed_, which only the thread replaces
   std::unique_ptr<Followed> followed_;  // nullptr: standard input has no line yet
   std::atomic<bool> has_ended_ = false;
-  std::jthread thread_;  // last member, because the thread uses the others
+  bool is_begun_again_ = false;  // because ranks were found to take turns
+  std::jthread thread_;          // last member, because the thread uses the others
 };
 
 }  // namespace moescope

@@ -27,9 +27,14 @@ class LooseReader {
   bool read_value(int depth = 0) {
     const char c = next();
     if (depth > kMaxNesting) return false;
-    if (c == '{') return read_list('}', [&] { return read_key() && take(':') && add(":") && read_value(depth + 1); });
+    const auto read_member = [&](char between) {
+      return read_key() && take(between) && add(":") && read_value(depth + 1);
+    };
+    if (c == '{') return read_list('}', true, [&] { return read_member(':'); });
+    if (depth == 0 && begins_with_pair(text_.substr(at_)))
+      return read_list(']', true, [&] { return take('(') && read_member(',') && take(')'); });
     if (c == '[' || (c == '(' && is_python_))
-      return read_list(c == '[' ? ']' : ')', [&] { return read_value(depth + 1); });
+      return read_list(c == '[' ? ']' : ')', false, [&] { return read_value(depth + 1); });
     return read_string() || read_word(depth);
   }
   LooseJson json() && { return {std::move(json_), at_}; }
@@ -41,15 +46,15 @@ class LooseReader {
   }
   // Reads the entries of a list or an object.
   template <class Read>
-  bool read_list(char close, Read read) {
+  bool read_list(char close, bool is_object, Read read) {
     ++at_;
-    add(close == '}' ? "{" : "[");
+    add(is_object ? "{" : "[");
     for (bool is_first = true; !take(close); is_first = false) {
       if (!is_first && !take(',')) return false;
       if (!is_first && is_python_ && take(close)) break;
       if ((!is_first && !add(",")) || !read()) return false;
     }
-    return add(close == '}' ? "}" : "]");
+    return add(is_object ? "}" : "]");
   }
   bool read_key() {
     if (read_string()) return true;
@@ -101,6 +106,7 @@ class LooseReader {
     if (!std::isfinite(number)) return add('"' + text + '"');
     return add(text) && (text.find_first_of(".e") != text.npos || add(".0"));  // whole, but beyond 64 bits
   }
+  bool begins_with_pair(std::string_view text) const { return is_python_ && text.starts_with("[("); }
   static bool is_in_word(char c) { return c == '_' || c == '.' || c == '-' || c == '+'; }
   char next() {
     at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size());
@@ -186,7 +192,8 @@ std::int64_t read_objects(std::string_view text, const std::function<void(const 
 std::optional<LooseJson> python_dict(std::string_view text) {
   constexpr std::size_t kLongestDict = std::size_t{1} << 20;
   LooseReader reader(text.substr(0, kLongestDict), true);
-  return text.starts_with('{') && reader.read_value() ? std::optional(std::move(reader).json()) : std::nullopt;
+  const bool begins = text.starts_with('{') || text.starts_with("[(");
+  return begins && reader.read_value() ? std::optional(std::move(reader).json()) : std::nullopt;
 }
 
 }  // namespace moescope

@@ -43,8 +43,8 @@ struct LooseJson {
   std::string json;
   std::size_t size = 0;  // bytes of the text that were read
 };
-// Returns the dict of Python with which a text begins as JSON: {'loss': 2.31, 'grad_norm': nan, 'note': None}. nullopt:
-// it begins with none.
+// Returns the dict of Python with which a text begins as JSON: {'loss': 2.31, 'grad_norm': nan, 'note': None}, or the
+// list of its items, [(0, 12), (1, 14)]. nullopt: it begins with none.
 std::optional<LooseJson> python_dict(std::string_view text);
 
 }  // namespace moescope

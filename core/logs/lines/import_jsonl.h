@@ -2,6 +2,7 @@
 // whose names the table of names has (tag_map.h). docs/logs.md has the rules for lines, steps and restarts.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -48,6 +49,8 @@ class LogReader {
   // True if this log, which replaced `earlier`, has the next steps of its runs: their layers and experts are the same,
   // and they begin after its last steps, or for lines without a step at its last epoch.
   bool goes_on_from(const LogReader& earlier) const;
+  // True if a rank has lines of steps that another one has finished, whose loads only import_jsonl() adds.
+  bool has_ranks_in_turn() const { return std::ranges::any_of(runs_.runs(), &RunBuilder::has_ranks_in_turn); }
   ImportAccount account() const;
   // Returns remarks for the user: restarts, the recognised kind of log, names that are not shown.
   std::vector<std::string> remarks() const;

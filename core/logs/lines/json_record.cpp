@@ -242,14 +242,11 @@ void JsonRecords::add(std::string_view name, JsonValue value, int depth, LogReco
     added.rows.clear();
     added.text = "a list of other values";
   } else if (std::string_view text; value.get(text) == simdjson::SUCCESS) {
-    added.text = record.keep(std::string(text));
-    added.is_text = true;
     const TagMatch* const match = may_have_decimal_comma(text) ? runs_->find(name) : nullptr;
-    const bool is_clear = !may_have_decimal_comma(text) || (match && match->rule->is_large());
-    if (const auto number = is_clear ? printed_number(text) : std::nullopt)
-      added.numbers = {*number};
-    else if (text.starts_with('['))
-      set_value(added.text, added);
+    text = record.keep(std::string(text));
+    set_value(text, added, match && match->rule->is_large());
+    added.text = text;  // also beside a number
+    added.is_text = true;
   } else if (double number = 0; value.get(number) == simdjson::SUCCESS) {
     added.numbers = {number};
     if (std::abs(number) >= kExactBelow && (value.is_int64() || value.is_uint64()))

@@ -188,7 +188,7 @@ std::string take_lists(std::string_view text, std::vector<PrintedPair>& pairs) {
   std::string outside;
   int unnamed = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (const auto dict = text[i] == '{' && pairs.size() < kMaxPairs ? python_dict(text.substr(i)) : std::nullopt) {
+    if (const auto dict = pairs.size() < kMaxPairs ? python_dict(text.substr(i)) : std::nullopt) {
       if (std::string name = name_before(outside); !name.empty() && dict->size > 2)
         pairs.push_back({std::move(name), {}, {}, dict->json});
       i += dict->size - 1;

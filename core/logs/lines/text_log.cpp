@@ -97,16 +97,17 @@ bool may_have_printed_step(std::string_view line, const std::vector<std::string>
   return std::ranges::any_of(forms, [&](std::string_view form) { return next_place(line, form, 0) != line.npos; });
 }
 
-struct PrintedStep {
-  std::int64_t step = 0;
+struct StepPlace {
+  std::string_view word;
+  std::string number;                                       // as it is printed
+  std::size_t begin = 0, end = 0;                           // begin of the word; end of the number and its total
   bool is_epoch = false;                                    // the form has no {step}: the epoch counts
-  std::size_t begin = 0, end = 0;                           // place in the line
-  std::vector<std::pair<std::string, std::string>> values;  // name and number, as it is printed
+  std::vector<std::pair<std::string, std::string>> values;  // that the form has: name and number, as it is printed
 };
 
 // Finds the step in a printed line by a form of a mapping file (docs/logs.md). With an epoch and the steps of an epoch,
 // the step is counted on over the epochs: "Epoch:[2/3](100/45125)" is step 45,225.
-std::optional<PrintedStep> printed_step(std::string_view line, const std::vector<std::string>& forms) {
+std::optional<StepPlace> printed_step(std::string_view line, const std::vector<std::string>& forms) {
   for (const std::string_view form : forms) {
     std::size_t at = next_place(line, form, 0), tries_of_form = 0;
     for (std::size_t tries = 0; at != line.npos && tries < kMaxTries; ++tries) {
@@ -114,13 +115,15 @@ std::optional<PrintedStep> printed_step(std::string_view line, const std::vector
       std::string_view unread = line.substr(at);
       const bool fits = matches(form.substr(form.starts_with('^') ? 1 : 0), unread, numbers, tries_of_form);
       if (fits && numbers.step < 0 && numbers.epoch >= 0 && !unread.starts_with('.'))
-        return PrintedStep{numbers.epoch, true, at, line.size() - unread.size(), {}};
+        return StepPlace{"step", std::to_string(numbers.epoch), at, line.size() - unread.size(), true, {}};
       if (fits && numbers.step >= 0) {
         const std::int64_t epochs = numbers.epoch0 >= 0 ? numbers.epoch0 : std::max<std::int64_t>(0, numbers.epoch - 1);
         const std::int64_t before = numbers.steps > 0 ? epochs * numbers.steps : 0;
         if (numbers.steps <= 0 && numbers.epoch + numbers.epoch0 > -2)  // the steps may begin again in every epoch
           numbers.values.emplace_back("epoch", std::to_string(epochs));
-        return PrintedStep{before + numbers.step, false, at, line.size() - unread.size(), std::move(numbers.values)};
+        return StepPlace{"step", std::to_string(before + numbers.step),
+                         at,     line.size() - unread.size(),
+                         false,  std::move(numbers.values)};
       }
       at = next_place(line, form, at + 1);
     }
@@ -139,12 +142,6 @@ double epoch_in(std::string_view line) {
   if (begin < line.size()) read_number(digits_at(line.substr(begin)), epoch);
   return epoch;
 }
-
-struct StepPlace {
-  std::string_view word;
-  std::string_view number;         // as it is printed
-  std::size_t begin = 0, end = 0;  // begin of the word; end of the number and its total
-};
 
 // Returns the number of a step with which the text begins, which may have a unit: "1,000" of "1,000/2,000", "1.2k",
 // "1e3". Empty if it has none, or another number, such as "2.5" and "12%".
@@ -188,7 +185,7 @@ std::optional<StepPlace> find_step(std::string_view line) {
       const std::string_view number = whole_number_at(line.substr(digits));
       const std::size_t end = digits + number.size();
       if (number.empty() || std::ranges::count_if(number, is_digit) > kMaxDigitsOfStep) continue;
-      StepPlace place{word == "update" ? "step" : word, number, at, end};
+      StepPlace place{word == "update" ? "step" : word, std::string(number), at, end, false, {}};
       const std::size_t slash = line.find_first_not_of(' ', end);
       if (slash != std::string_view::npos && line[slash] == '/') {  // the total follows
         const std::size_t total = line.find_first_not_of(' ', slash + 1);
@@ -201,15 +198,9 @@ std::optional<StepPlace> find_step(std::string_view line) {
   return std::nullopt;
 }
 
-// Sets a printed number, which stays a text if it is no number or its comma may be a decimal point: "2,345" is 2345 if
-// it is a count, but no program prints a loss so.
 void set_printed(std::string_view number, bool is_count, NamedValue& value, LogRecord& record) {
-  if (const auto read = is_count || !may_have_decimal_comma(number) ? printed_number(number) : std::nullopt) {
-    value.numbers = {*read};
-    return;
-  }
-  value.text = record.keep(std::string(number));
-  value.is_text = true;
+  set_value(number, value, is_count);
+  if (value.is_text) value.text = record.keep(std::string(number));
 }
 
 bool has(std::string_view text, std::string_view what) {
@@ -314,16 +305,14 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
   piece = trimmed(piece, kBlank);
   if (piece.starts_with(rank)) piece = trimmed(piece.substr(rank.size()), " \t\r:");
   auto place = find_step(piece);
-  std::string printed_step_text;
   auto printed = printed_step(piece, runs_->context().tags.printed_steps());
   if (printed && printed->is_epoch && (place || has_steps_)) printed.reset();
   const bool is_bar = printed && has(piece.substr(printed->begin, printed->end - printed->begin), "%|");
-  if (printed && !(is_bar && place))
-    place = StepPlace{"step", printed_step_text = std::to_string(printed->step), printed->begin, printed->end};
+  if (printed && !(is_bar && place)) place = printed;
   if (!place) return false;
   const MeasuredOn text = text_of_line(piece, *place);
-  const bool is_rounded = place->number == open_step_ && place->number.find_first_of("kKM") != std::string_view::npos;
-  open_step_ = text == MeasuredOn::training && !piece.starts_with("- ") ? std::string(place->number) : std::string();
+  const bool is_rounded = place->number == open_step_ && place->number.find_first_of("kKM") != std::string::npos;
+  open_step_ = text == MeasuredOn::training && !piece.starts_with("- ") ? place->number : std::string();
   has_values_below_ = false;
   const std::string around = std::string(piece.substr(0, place->begin)) + std::string(piece.substr(place->end));
   const bool is_in_bracket = piece[place->begin] == '[' || (place->begin > 0 && piece[place->begin - 1] == '[');
@@ -368,7 +357,7 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
     return true;
   }
   const bool is_epoch = printed && printed->is_epoch;
-  read_steps_ += !is_epoch || follows(printed->step);
+  read_steps_ += !is_epoch || follows(std::stoll(printed->number));
   has_steps_ = has_steps_ || !is_epoch;
   rounded_step_lines_ += is_rounded && has_loss;
   take(record);

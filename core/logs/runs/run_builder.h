@@ -108,6 +108,7 @@ class RunBuilder {
   std::string question_of_first_expert() const;  // whether the experts are numbered from 1; empty: that is certain
   std::string_view loads_of_ranks() const { return loads_of_ranks_; }  // "; their loads are added"; empty: of one rank
   bool has_values() const { return has_values_; }
+  bool has_ranks_in_turn() const { return has_ranks_in_turn_; }  // whose loads were not added
   double first_epoch() const { return first_epoch_; }
   double last_epoch() const { return epoch_; }
 
@@ -208,7 +209,7 @@ class RunBuilder {
   std::string layer_like_;
   std::size_t layer_like_again_ = 0;
   std::string_view loads_of_ranks_;
-  bool begins_anew_ = false, has_values_ = false, is_added_ = false;
+  bool begins_anew_ = false, has_values_ = false, is_added_ = false, has_ranks_in_turn_ = false;
   bool last_has_both_ = false;  // the last row of a table has both losses
   int rows_with_both_ = 0;      // at most 2: of these in succession
   bool layers_as_text_ = false, layers_as_numbers_ = false;

@@ -364,10 +364,12 @@ void RunBuilder::set_counts(Step& step, int layer, std::span<const std::uint32_t
   std::vector<std::uint32_t>& router_counts = router_at(step.frame.routers, layer).tokens_per_expert;
   if (counts.size() > router_counts.size()) keep(sizeof(std::uint32_t) * (counts.size() - router_counts.size()));
   RankLoads* const loads = rank_ ? &step.ranks[layer] : nullptr;
-  if (rank_ && !is_added_ && (step.is_late || !router_counts.empty()))
+  if (rank_ && !is_added_ && (step.is_late || !router_counts.empty())) {
+    has_ranks_in_turn_ = true;
     AccountBook::leave_out(rank_->counts,
                            "ranks after one another: of a layer that several have, the loads of the last "
                            "are read; sort the lines by step to add them");
+  }
   const std::int64_t tokens = loads ? sum_of(counts) : 0;
   if (!is_added_ || router_counts.size() != counts.size()) {
     if (loads) loads->tokens = tokens;

@@ -112,7 +112,9 @@ LogRecord TableFigures::record_of(const Row& row, std::span<const std::string_vi
     if (name.empty() || is_no_value(cell)) return;
     const std::string expert_prefix = expert.empty() ? std::string() : "expert_" + std::string(expert) + '/';
     const bool is_load = !expert.empty() && runs_->find(expert_prefix + std::string(name));
-    set_value(cell, record.add(is_load ? record.keep(expert_prefix + std::string(name)) : name));
+    NamedValue& value = record.add(is_load ? record.keep(expert_prefix + std::string(name)) : name);
+    const TagMatch* const match = may_have_decimal_comma(cell) ? runs_->find(value.name) : nullptr;
+    set_value(cell, value, match && match->rule->is_large());
   };
   if (std::ranges::any_of(form_.expert_loads, [&](int column) { return !is_no_value(cell_at(cells, column)); })) {
     NamedValue& loads = record.add("tokens_per_expert");

@@ -107,8 +107,9 @@ bool is_no_value(std::string_view cell) {
   return is_one_of(cell, {"", "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "None"});
 }
 
-void set_value(std::string_view cell, NamedValue& value) {
-  if (const std::optional<double> number = plain_number(cell)) {
+void set_value(std::string_view cell, NamedValue& value, bool is_large) {
+  const bool is_clear = is_large || !may_have_decimal_comma(cell);
+  if (const std::optional<double> number = is_clear ? printed_number(cell) : std::nullopt) {
     value.numbers = {*number};
     return;
   }

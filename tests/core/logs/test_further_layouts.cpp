@@ -447,6 +447,18 @@ TEST_F(FurtherLayouts, ObjectsHoldTheStepOrTheValueOfALine) {
   const auto quoted = open("quoted.jsonl", at_two_steps(R"({"step":"STEP","loss":"2.5","tokens_per_second":"45,123"})"
                                                         "\n"));
   EXPECT_EQ(quoted.histories.at(0)->value_at(Metric::tokens_per_s, kWholeRun, 20), 45123.0f);
+  const auto cell = open("cell.csv", "step,loss,tokens_per_second\n10,2.5,\"45,123\"\n20,2.5,\"45,123\"\n");
+  EXPECT_EQ(cell.histories.at(0)->value_at(Metric::tokens_per_s, kWholeRun, 20), 45123.0f);
+}
+
+TEST_F(FurtherLayouts, ListsOfPairsArePrintedDicts) {
+  const auto layers = open("layers.log", at_two_steps("step STEP | loss 2.5\nexpert_counts: [(1, tensor([12, 14, 9], "
+                                                      "device='cuda:0')), (2, tensor([5, 20, 10]))]\n"));
+  ASSERT_EQ(layers.histories.at(0)->info().moe_layers, (std::vector{1, 2}));
+  EXPECT_EQ(layers.histories.at(0)->frame_at(20)->routers.at(1).tokens_per_expert, (LoadCounts{5, 20, 10}));
+  const auto experts =
+      open("experts.log", at_two_steps("step STEP | loss 2.5 | expert_load: [(0, 12), (2, 9), (1, 14)]\n"));
+  EXPECT_EQ(experts.histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{12, 14, 9}));
 }
 
 TEST_F(FurtherLayouts, HistogramsOfExpertNumbersAreLoads) {

@@ -209,5 +209,24 @@ TEST_F(FollowedLog, LoadsOfRanksThatFollowEachOtherAreAdded) {
   }));
 }
 
+TEST_F(FollowedLog, RanksMayBeginToFollowEachOther) {
+  const auto lines_of = [](const std::string& rank, const std::string& loads) {
+    std::string lines;
+    for (int step = 1; step <= 20; ++step)
+      lines += R"({"rank":)" + rank + R"(,"step":)" + std::to_string(step) + R"(,"loss":2,"tokens_per_expert":[)" +
+               loads + "]}\n";
+    return lines;
+  };
+  append(lines_of("0", "[3,5]"));
+  const Follower follower(path_.string());
+  ASSERT_TRUE(soon([&] { return last_step(follower) == 20; }));
+  append(lines_of("1", "[1,7]"));
+  EXPECT_TRUE(soon([&] {
+    const auto histories = follower.histories();
+    return !histories.empty() &&
+           histories[0]->frame_at(2)->routers.at(0).tokens_per_expert == std::vector<std::uint32_t>{4, 12};
+  }));
+}
+
 }  // namespace
 }  // namespace moescope
