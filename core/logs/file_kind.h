@@ -21,9 +21,9 @@ enum class FileKind {
   routed_experts,  // from inference engines and verl: JSON of responses, or an integer tensor
   text_log,        // output of a training: text_log.h
   trainer_state,   // trainer_state.json of Hugging Face's Trainer
-  expert_counts,   // dumps of expert statistics: import_expert_counts.h
+  expert_counts,   // dumps of expert statistics: import_expert_counts.cpp
   router_trace,    // Megatron-LM's router_trace_rankR.jsonl, or a folder with such files
-  part_files,      // a folder with a log for each rank or layer: part_files.h
+  part_files,      // a folder with a log for each rank or layer: part_files.cpp
   tensors,         // .safetensors, .npy, .pt
   config,          // TOML: settings of a run
   lesson,          // TOML: a guided lesson

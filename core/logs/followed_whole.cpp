@@ -9,7 +9,7 @@
 #include "core/logs/file_kind.h"
 #include "core/logs/file_stamp.h"
 #include "core/logs/followed.h"
-#include "core/logs/table/import_table.h"
+#include "core/logs/log_readers.h"
 
 namespace moescope {
 

@@ -1,5 +1,3 @@
-#include "core/logs/part_files.h"
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -9,8 +7,8 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/logs/file_kind.h"
+#include "core/logs/log_readers.h"
 #include "core/logs/runs/log_runs.h"
-#include "core/logs/table/import_table.h"
 
 namespace moescope {
 

@@ -10,10 +10,7 @@
 
 #include "core/files/folder_walk.h"
 #include "core/files/input_file.h"
-#include "core/logs/events/import_events.h"
-#include "core/logs/events/import_mlflow.h"
-#include "core/logs/lines/import_te_statistics.h"
-#include "core/logs/routing/import_trace.h"
+#include "core/logs/log_readers.h"
 #include "core/logs/standard_input.h"
 
 namespace moescope {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/logs/dumps/import_expert_counts.h"
+#include "core/logs/log_readers.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;

@@ -6,11 +6,8 @@
 #include <stdexcept>
 
 #include "core/logs/events/event_records.h"
-#include "core/logs/events/import_events.h"
-#include "core/logs/lines/import_te_statistics.h"
 #include "core/logs/log_probs.h"
-#include "core/logs/routing/import_routed_experts.h"
-#include "core/logs/routing/import_trace.h"
+#include "core/logs/log_readers.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;

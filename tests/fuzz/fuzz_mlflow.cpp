@@ -2,7 +2,7 @@
 // CONTRIBUTING.md.
 #include <stdexcept>
 
-#include "core/logs/events/import_mlflow.h"
+#include "core/logs/log_readers.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "core/logs/table/import_table.h"
+#include "core/logs/log_readers.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;

@@ -7,7 +7,7 @@
 #include "core/files/text/json_line.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "core/logs/lines/text_log.h"
-#include "core/logs/lines/trainer_state.h"
+#include "core/logs/log_readers.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;

@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "core/logs/events/import_wandb.h"
+#include "core/logs/log_readers.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/support/wandb_bytes.h"
 

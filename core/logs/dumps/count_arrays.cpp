@@ -1,5 +1,3 @@
-#include "core/logs/dumps/count_arrays.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -8,10 +6,10 @@
 #include <set>
 #include <utility>
 
-#include "core/files/tensors/tensor_file.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/logs/dumps/count_names.h"
+#include "core/logs/dumps/dump_readers.h"
 #include "core/logs/dumps/expert_counts.h"
 #include "core/logs/routing/routed_tokens.h"
 #include "core/logs/runs/log_record.h"

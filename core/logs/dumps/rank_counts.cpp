@@ -13,7 +13,7 @@
 #include "core/logs/dumps/dump_readers.h"
 #include "core/logs/dumps/expert_counts.h"
 #include "core/logs/lines/log_lines.h"
-#include "core/logs/part_files.h"
+#include "core/logs/log_readers.h"
 #include "core/logs/routing/routed_tokens.h"
 #include "core/logs/runs/log_record.h"
 

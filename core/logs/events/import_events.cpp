@@ -1,4 +1,10 @@
-#include "core/logs/events/import_events.h"
+// Reads TensorBoard event files (tensorboard.proto): the scalars, histograms and tensors of a training.
+//
+// A path is one event file, or a folder. The folder and each folder below it is a run if it has event files, which are
+// read in the order of their names. A record with a wrong checksum is skipped; after a damaged header the rest of the
+// file cannot be read. Both are counted. Restarts are found by steps and by session_log, whatever the file_version.
+// Writers give the plugin of a tag with its first value only. In "histograms" a tensor [k, 3] holds buckets (from, to,
+// count); plugins without numbers by layer or expert are refused; else the shape of the tensor decides.
 
 #include <fmt/core.h>
 
@@ -14,6 +20,7 @@
 #include "core/files/tensors/tensor_file.h"
 #include "core/logs/events/event_records.h"
 #include "core/logs/events/expert_buckets.h"
+#include "core/logs/log_readers.h"
 #include "core/logs/runs/log_runs.h"
 #include "tensorboard.pb.h"
 

@@ -1,4 +1,15 @@
-#include "core/logs/events/import_mlflow.h"
+// Reads runs from either of MLflow's local stores, in the order of the times at which the values were logged; and
+// databases of Trackio.
+//
+// A folder for each run, mlruns/EXPERIMENT/RUN (mlflow/store/tracking/file_store.py):
+//   metrics/KEY       lines "milliseconds value step"; without a step, the step is 0. A slash in a key is a folder
+//   params/KEY        the run's settings
+//   tags/mlflow.runName, or run_name in meta.yaml
+//                     the run's name. A deleted run (lifecycle_stage) is read if it is opened
+// mlflow.db, an SQLite file with all runs (mlflow/store/tracking/dbmodels/models.py):
+//   runs              run_uuid, name, lifecycle_stage (only "active" runs are read), start_time (their order)
+//   metrics           key, value, timestamp, step, is_nan. Infinity is stored as the greatest number
+//   params            key, value: the run's settings
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +24,7 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/logs/lines/import_jsonl.h"
+#include "core/logs/log_readers.h"
 #include "core/logs/runs/log_runs.h"
 
 namespace moescope {

@@ -1,4 +1,7 @@
-#include "core/logs/events/import_wandb.h"
+// Reads a run of W&B from its offline files, run-ID.wandb; docs/logs.md, "W&B", says which files and steps. Its keys
+// are tags (tag_map.h), and its config is the run's settings. Parts are read in the order of their folders' times;
+// restart_rule.h describes repeated steps. Sources of the form: wandb/wandb, wandb/sdk/internal/datastore.py and
+// wandb/proto/wandb_internal.proto.
 
 #include <fmt/core.h>
 #include <zlib.h>
@@ -18,6 +21,7 @@
 #include "core/files/text/json_text.h"
 #include "core/files/text/text_escape.h"
 #include "core/logs/lines/json_record.h"
+#include "core/logs/log_readers.h"
 #include "core/logs/runs/log_runs.h"
 #include "wandb.pb.h"
 

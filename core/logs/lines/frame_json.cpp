@@ -1,5 +1,3 @@
-#include "core/logs/lines/frame_json.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,7 +8,7 @@
 #include "core/files/text/words.h"
 #include "core/frame/describe.h"
 #include "core/frame/load_ratios.h"
-#include "core/logs/import.h"
+#include "core/logs/lines/json_record.h"
 
 namespace moescope {
 

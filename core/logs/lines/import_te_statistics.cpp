@@ -1,4 +1,5 @@
-#include "core/logs/lines/import_te_statistics.h"
+// Reads statistics of TransformerEngine's debug features (nvidia-dlfw-inspect); docs/logs.md, "TransformerEngine debug
+// statistics", has the form. Source: TransformerEngine, transformer_engine/debug/features/.
 
 #include <algorithm>
 #include <array>
@@ -14,6 +15,7 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/logs/lines/log_lines.h"
+#include "core/logs/log_readers.h"
 #include "core/logs/restart_rule.h"
 #include "core/logs/runs/log_record.h"
 #include "core/numerics/number_format.h"

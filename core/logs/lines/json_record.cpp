@@ -11,7 +11,6 @@
 #include "core/files/text/words.h"
 #include "core/frame/figures.h"
 #include "core/logs/events/expert_buckets.h"
-#include "core/logs/lines/frame_json.h"
 #include "core/logs/lines/printed_number.h"
 #include "core/logs/table/table_cells.h"
 

@@ -1,4 +1,5 @@
-#include "core/logs/lines/trainer_state.h"
+// Reads trainer_state.json of Hugging Face's Trainer, the entries of its log_history as JSON lines (import_jsonl.h),
+// and other JSON that has the steps in a list, or all values of a name together (docs/logs.md).
 
 #include <algorithm>
 #include <climits>
@@ -14,8 +15,8 @@
 #include "core/files/text/text_encoding.h"
 #include "core/files/text/words.h"
 #include "core/logs/lines/import_jsonl.h"
+#include "core/logs/log_readers.h"
 #include "core/logs/runs/log_record.h"
-#include "core/logs/table/import_table.h"
 #include "core/logs/tag_map.h"
 
 namespace moescope {

@@ -1,4 +1,6 @@
-#include "core/logs/routing/import_routed_experts.h"
+// Reads the experts of every token, as inference engines and trainers of reinforcement learning write them;
+// docs/logs.md, "Routed experts", lists the forms. routed_shape.h finds the shape of a flat array and the slots without
+// experts.
 
 #include <fmt/core.h>
 
@@ -22,9 +24,9 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/logs/dumps/count_names.h"
+#include "core/logs/log_readers.h"
 #include "core/logs/routing/routed_shape.h"
 #include "core/logs/routing/routed_tokens.h"
-#include "core/logs/routing/trace_shift.h"
 
 namespace moescope {
 

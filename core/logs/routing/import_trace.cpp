@@ -1,4 +1,13 @@
-#include "core/logs/routing/import_trace.h"
+// Reads router traces of Megatron-LM (--moe-routing-trace-path): router_trace_rankR.jsonl, with the experts of every
+// token.
+//
+// A line is one microbatch of one MoE layer at one step on one rank: {"step", "block": "decoder" or "mtp", "layer",
+// "rank", "num_tokens", "topk", "top_indices": [[expert]]}, optionally with "mtp_idx" and "logit_shape" [T, E]. The
+// loads of a step and layer are summed over microbatches and ranks. Layers of an MTP block follow the decoder's. The
+// number of experts is that of the logits, else the highest chosen expert plus one. A slot of -1 holds no expert. If
+// lines give their rank and a rank goes back to an earlier step, only the repeated lines count (restart_rule.h). Layers
+// of two pipeline stages cannot be told apart, because each stage counts from 0. Source: NVIDIA/Megatron-LM,
+// megatron/core/transformer/moe/router_trace.py.
 
 #include <fmt/core.h>
 
@@ -10,9 +19,9 @@
 #include "core/files/folder_walk.h"
 #include "core/files/text/json_line.h"
 #include "core/logs/lines/log_lines.h"
+#include "core/logs/log_readers.h"
 #include "core/logs/restart_rule.h"
 #include "core/logs/routing/routed_tokens.h"
-#include "core/logs/routing/trace_shift.h"
 #include "core/logs/runs/log_record.h"
 
 namespace moescope {

@@ -102,4 +102,8 @@ class RoutedTokenStatistics {
   std::string highest_at_;  // place of the highest expert
 };
 
+// Says in a remark and in an event of the run that its trace is shifted against options.routes (trace_shift.cpp);
+// nothing if it is not.
+void remark_shift(const ImportOptions& options, Imported& imported);
+
 }  // namespace moescope

@@ -1,18 +1,27 @@
-#include "core/logs/routing/trace_shift.h"
+// Finds traces of experts that do not begin with the token with which the trace of the same text begins in another
+// program. A trainer that replays such a trace gives every token the experts of another one, without an error.
 
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "core/files/text/words.h"
+#include "core/logs/routing/routed_tokens.h"
 
 namespace moescope {
 namespace {
 
 constexpr std::size_t kComparedTokens = 1024, kComparedLists = 16, kMinComparedTokens = 32;
 constexpr double kMinShared = 0.5, kMinGain = 0.2;
+constexpr int kMaxTraceShift = 64;  // tokens
+
+struct TraceShift {
+  int tokens = 0;  // row t + `tokens` of the trace belongs to token t: > 0: rows before it, as padding on the left
+  double shared = 0, shared_unshifted = 0;  // shares of experts in common with the reference, with and without shift
+};
 
 using Rows = std::span<const std::uint16_t>;  // row-major [tokens, K]
 
@@ -55,8 +64,8 @@ double shared_experts(std::span<const RowsOfBoth> lists, std::size_t top_k, int 
   return tokens < kMinComparedTokens || chosen == 0 ? -1 : static_cast<double>(shared) / chosen;
 }
 
-}  // namespace
-
+// Compares the rows of sequences and layers that both have. Returns a shift if it makes at least half of the experts
+// equal and at least a fifth more than without; nullopt if the rows fit as they are, fit nowhere, or are too few.
 std::optional<TraceShift> trace_shift(const RoutedRows& reference, const RoutedRows& trace) {
   if (reference.top_k != trace.top_k || trace.top_k == 0) return std::nullopt;
   const std::vector<RowsOfBoth> lists = lists_of_both(reference, trace);
@@ -73,6 +82,8 @@ std::optional<TraceShift> trace_shift(const RoutedRows& reference, const RoutedR
       best.tokens != 0 && best.shared >= kMinShared && best.shared >= std::max(0.0, best.shared_unshifted) + kMinGain;
   return is_shifted ? std::optional(best) : std::nullopt;
 }
+
+}  // namespace
 
 void remark_shift(const ImportOptions& options, Imported& imported) {
   if (!options.routes || !imported.routes) return;

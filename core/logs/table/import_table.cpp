@@ -1,4 +1,7 @@
-#include "core/logs/table/import_table.h"
+// Reads CSV tables (docs/logs.md) in three forms (table_form.h), with any usual delimiter.
+// In a trace of llama.cpp, layer after layer for each evaluated batch, a batch is a step, and top_k is the number of
+// rows of a layer in the smallest batch. The cells of a row of figures are read as a line of JSON (import_jsonl.h).
+// Rows may have any unambiguous order (table_loads.h).
 
 #include <algorithm>
 #include <filesystem>
@@ -13,6 +16,7 @@
 #include "core/files/text/text_encoding.h"
 #include "core/files/text/words.h"
 #include "core/logs/lines/printed_number.h"
+#include "core/logs/log_readers.h"
 #include "core/logs/runs/log_runs.h"
 #include "core/logs/standard_input.h"
 #include "core/logs/table/csv_rows.h"

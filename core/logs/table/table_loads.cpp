@@ -11,7 +11,6 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/logs/lines/printed_number.h"
-#include "core/logs/table/import_table.h"
 #include "core/logs/table/table_cells.h"
 #include "core/logs/tag_map.h"
 

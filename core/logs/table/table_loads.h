@@ -135,7 +135,8 @@ class TableLoads : public TableRows {
   std::int64_t last_layer_ = 0, trace_step_ = 0;  // for a trace
 };
 
-// Throws std::runtime_error if the rows of a table up to `line` take more than kMaxTableBytes.
+inline constexpr std::size_t kMaxTableBytes = std::size_t{1} << 30;  // memory for the rows of a table
+// Throws std::runtime_error if the rows of a table up to `line` take more than that.
 void check_table_bytes(std::size_t bytes, const std::string& path, std::int64_t line);
 
 }  // namespace moescope

@@ -16,7 +16,7 @@
 #include "core/logs/file_kind.h"
 #include "core/logs/follower.h"
 #include "core/logs/lines/import_jsonl.h"
-#include "core/logs/table/import_table.h"
+#include "core/logs/log_readers.h"
 #include "core/logs/tag_map.h"
 
 namespace moescope {

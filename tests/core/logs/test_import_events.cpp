@@ -10,8 +10,8 @@
 
 #include "core/frame/router_stats.h"
 #include "core/logs/events/event_records.h"
-#include "core/logs/events/import_events.h"
 #include "core/logs/file_kind.h"
+#include "core/logs/log_readers.h"
 #include "core/logs/open_runs.h"
 #include "tests/support/event_bytes.h"
 #include "tests/support/problem_of.h"

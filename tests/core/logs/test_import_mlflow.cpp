@@ -9,8 +9,8 @@
 
 #include "core/files/sqlite.h"
 #include "core/findings/comparison/same_settings.h"
-#include "core/logs/events/import_mlflow.h"
 #include "core/logs/file_kind.h"
+#include "core/logs/log_readers.h"
 #include "core/logs/open_runs.h"
 #include "core/logs/runs_in_folder.h"
 #include "tests/support/problem_of.h"

@@ -6,10 +6,8 @@
 #include <fstream>
 #include <map>
 
-#include "core/logs/events/import_events.h"
-#include "core/logs/events/import_wandb.h"
 #include "core/logs/lines/import_jsonl.h"
-#include "core/logs/table/import_table.h"
+#include "core/logs/log_readers.h"
 #include "tests/support/event_bytes.h"
 #include "tests/support/problem_of.h"
 #include "tests/support/read_lines.h"

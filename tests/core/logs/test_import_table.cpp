@@ -13,7 +13,7 @@
 #include "core/findings/comparison/same_settings.h"
 #include "core/frame/frame.h"
 #include "core/logs/file_kind.h"
-#include "core/logs/table/import_table.h"
+#include "core/logs/log_readers.h"
 #include "core/logs/table/table_loads.h"
 
 namespace moescope {

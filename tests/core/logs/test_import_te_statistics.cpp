@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "core/logs/file_kind.h"
-#include "core/logs/lines/import_te_statistics.h"
+#include "core/logs/log_readers.h"
 #include "core/logs/open_runs.h"
 #include "core/logs/runs_in_folder.h"
 

@@ -10,10 +10,9 @@
 
 #include "core/files/tensors/safetensors.h"
 #include "core/frame/specialisation.h"
-#include "core/logs/events/import_wandb.h"
 #include "core/logs/file_kind.h"
+#include "core/logs/log_readers.h"
 #include "core/logs/open_runs.h"
-#include "core/logs/routing/import_trace.h"
 
 namespace moescope {
 namespace {

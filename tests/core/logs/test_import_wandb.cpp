@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "core/findings/comparison/same_settings.h"
-#include "core/logs/events/import_wandb.h"
 #include "core/logs/file_kind.h"
+#include "core/logs/log_readers.h"
 #include "core/logs/open_runs.h"
 #include "core/logs/runs_in_folder.h"
 #include "tests/support/event_bytes.h"
