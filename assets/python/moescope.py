@@ -129,23 +129,23 @@ class Run:
         layers = {router["layer"] for line in lines for router in line.get("routers", ())}
         self.layers = numpy.array(sorted(layers), dtype=numpy.int64)
         self._place = {layer: place for place, layer in enumerate(self.layers.tolist())}
-        self._of_run = {key for line in lines for key, value in line.items() if _is_number(value)} - {"run", "step"}
-        self._of_layer = {key for line in lines for router in line.get("routers", ()) for key, value in router.items()
+        self._run_keys = {key for line in lines for key, value in line.items() if _is_number(value)} - {"run", "step"}
+        self._layer_keys = {key for line in lines for router in line.get("routers", ()) for key, value in router.items()
                           if _is_number(value)} - {"layer"}
-        self.figures = sorted(self._of_run | self._of_layer)
+        self.figures = sorted(self._run_keys | self._layer_keys)
 
     def __repr__(self):
         return "<moescope.Run %r: %d steps, %d MoE layers>" % (self.name, len(self.steps), len(self.layers))
 
     def figure(self, name):
         """Returns a figure: [steps], or [steps, layers] for figures of the routers; NaN where a step has no value."""
-        if name in self._of_layer and name not in self._of_run:
+        if name in self._layer_keys and name not in self._run_keys:
             values = numpy.full((len(self.steps), len(self.layers)), numpy.nan)
             for step, line in enumerate(self._lines):
                 for router in line.get("routers", ()):
                     values[step, self._place[router["layer"]]] = _number(router.get(name))
             return values
-        if name not in self._of_run:
+        if name not in self._run_keys:
             raise KeyError("%s: no such figure; this run has %s" % (name, ", ".join(self.figures)))
         return numpy.array([_number(line.get(name)) for line in self._lines], dtype=float)
 
@@ -260,7 +260,7 @@ def open_all(path, _keep=None):
             lines.setdefault(run, []).append(line)
         else:
             infos[run] = line
-    return [Run(path, infos.get(run, {}), of_run, _keep) for run, of_run in sorted(lines.items())]
+    return [Run(path, infos.get(run, {}), run_lines, _keep) for run, run_lines in sorted(lines.items())]
 
 
 def open(path, run=None, _keep=None):

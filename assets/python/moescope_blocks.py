@@ -130,11 +130,11 @@ def _quantize_alike(entries):
     sums, errors = Sums(values.device, count), []
     tall = max(128, _CHUNK // values.shape[1] // 128 * 128) if count == 1 else values.shape[0]
     for first in range(0, values.shape[0], tall):
-        part, of_rows = values[first:first + tall].float(), None if amax is None else amax[first:first + tall]
-        quantize(part, forms[0], sums, of_rows)
-        errors.append([squared_errors(part, form, of_rows, count) for form in forms[1:]])
-    of_forms = [sum(of_parts) for of_parts in zip(*errors)]
-    errors = torch.stack(of_forms, 1) if of_forms else sums.values.new_zeros(count, 0, 2)
+        part, row_amax = values[first:first + tall].float(), None if amax is None else amax[first:first + tall]
+        quantize(part, forms[0], sums, row_amax)
+        errors.append([squared_errors(part, form, row_amax, count) for form in forms[1:]])
+    form_errors = [sum(part_errors) for part_errors in zip(*errors)]
+    errors = torch.stack(form_errors, 1) if form_errors else sums.values.new_zeros(count, 0, 2)
     for place, (operand, _, _) in enumerate(entries):
         operand.add_sums(sums.values[place], errors[place])
 
@@ -151,8 +151,8 @@ def _amax_of_rows(largest, row_group):
     if row_group is None:
         return largest.amax(1).reshape(-1, 1, 1).expand(-1, largest.shape[1], 1)
     experts, number = row_group
-    of_experts = torch.zeros(number, device=largest.device).scatter_reduce(0, experts, largest.reshape(-1), "amax")
-    return of_experts[experts].reshape(1, -1, 1)
+    expert_amax = torch.zeros(number, device=largest.device).scatter_reduce(0, experts, largest.reshape(-1), "amax")
+    return expert_amax[experts].reshape(1, -1, 1)
 
 
 def _bands(values, most):
@@ -461,9 +461,9 @@ class BlockLog:
         found = [(key, operand) for key, operand in self._operands.items() if operand.sums is not None]
         values = _lists([operand.sums.values for _, operand in found])
         errors = iter(_lists([operand.errors for _, operand in found if operand.errors is not None]))
-        for (key, operand), of_operand in zip(found, values):
+        for (key, operand), operand_sums in zip(found, values):
             place = dict(zip(("layer", "gemm_class", "weight", "operand", "direction"), key))
-            figures = operand.sums.figures(of_operand)
+            figures = operand.sums.figures(operand_sums)
             rows.append({**place, "format": operand.name, **{name: _short(value) for name, value in figures.items()}})
             squares = next(errors) if operand.errors is not None else []
             other = {form.name: _short(10 * math.log10(x2 / error2))

@@ -500,7 +500,7 @@ def _stored_by_torchao(tensor):
     else:
         units = torch.where(scales == 255, torch.full(scales.shape, math.nan, device=scales.device),
                             _power(scales.int().clamp(max=254)))
-        name = next(name for name, of_name in _MX_NAMES.items() if of_name == element)
+        name = next(name for name, mx_element in _MX_NAMES.items() if mx_element == element)
         name = "%s_%s" % (name, "rceil") if block == 32 else element
     values = _decoded(codes, element) * units.repeat_interleave(block, 1)
     return Stored(name, values, units, block)
@@ -535,10 +535,10 @@ def _stored_in_blocks_of_128(codes, scales, tensor):
     high, wide = -(-rows // 128), -(-cols // 128)
     if tensor._is_2D_scaled:
         units, share = scales[:high, :wide].float(), "128x128"
-        of_rows = units.repeat_interleave(128, 0)[:rows]
+        row_units = units.repeat_interleave(128, 0)[:rows]
     else:
         units, share = scales[:wide, :rows].t().float(), "1x128"
-        of_rows = units
+        row_units = units
     element = _element_of(tensor._fp8_dtype)
-    values = _decoded(codes, element) * of_rows.repeat_interleave(128, 1)[:, :cols]
+    values = _decoded(codes, element) * row_units.repeat_interleave(128, 1)[:, :cols]
     return Stored("fp8_%s_%s" % (element, share), values, units, 128)

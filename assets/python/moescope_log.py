@@ -1233,10 +1233,10 @@ def _columns_of(owner, layer):
             continue
         children = list(module.children())
         if _holds_only(module) and len(children) == layer.experts and layer.module not in set(module.modules()):
-            of_each = [list(child.parameters()) for child in children]
-            shapes = {tuple(p.shape for p in parameters) for parameters in of_each}
-            if len(shapes) == 1 and of_each[0]:
-                columns += [list(column) for column in zip(*of_each)]
+            child_parameters = [list(child.parameters()) for child in children]
+            shapes = {tuple(p.shape for p in parameters) for parameters in child_parameters}
+            if len(shapes) == 1 and child_parameters[0]:
+                columns += [list(column) for column in zip(*child_parameters)]
                 taken.update(module.modules())
                 continue
         own = [p for p in module.parameters(recurse=False) if p.dim() > 1 and p.shape[0] == layer.experts]
@@ -1493,13 +1493,13 @@ class _Ranks:
             return own
         everywhere = [None] * self._size()
         torch.distributed.all_gather_object(everywhere, [vars(row) for row in own], group=self._process_group())
-        self._with_routers = [bool(of_rank) for of_rank in everywhere]
+        self._with_routers = [bool(rank_rows) for rank_rows in everywhere]
         rows = {}
-        for of_rank in everywhere:
-            for each in of_rank:
-                row = _Row(each["name"], each["number"], each["first_layer"], 0, 0)
+        for rank_rows in everywhere:
+            for row_values in rank_rows:
+                row = _Row(row_values["name"], row_values["number"], row_values["first_layer"], 0, 0)
                 row = rows.setdefault(row.key(), row)
-                row.experts, row.top_k = max(row.experts, each["experts"]), max(row.top_k, each["top_k"])
+                row.experts, row.top_k = max(row.experts, row_values["experts"]), max(row.top_k, row_values["top_k"])
         return list(rows.values())
 
     def total(self, step, rows, own):
