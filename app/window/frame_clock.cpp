@@ -25,8 +25,16 @@ double threadCpuMs() {
 }
 
 bool isInput(QEvent::Type type) {
-  return type == QEvent::MouseButtonPress || type == QEvent::Wheel || type == QEvent::KeyPress ||
-         type == QEvent::TouchUpdate || type == QEvent::NativeGesture;
+  switch (type) {
+    case QEvent::MouseButtonPress:
+    case QEvent::Wheel:
+    case QEvent::KeyPress:
+    case QEvent::TouchUpdate:
+    case QEvent::NativeGesture:
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace

@@ -49,12 +49,20 @@ QByteArray pathData(const QPainterPath& path) {
   QByteArray data;
   const auto point = [&](int i) { return svgNumber(path.elementAt(i).x) + ' ' + svgNumber(path.elementAt(i).y); };
   for (int i = 0; i < path.elementCount(); ++i) {
-    const QPainterPath::ElementType type = path.elementAt(i).type;
-    if (type == QPainterPath::MoveToElement) data += 'M' + point(i);
-    if (type == QPainterPath::LineToElement) data += 'L' + point(i);
-    if (type != QPainterPath::CurveToElement) continue;
-    data += 'C' + point(i) + ' ' + point(i + 1) + ' ' + point(i + 2);
-    i += 2;
+    switch (path.elementAt(i).type) {
+      case QPainterPath::MoveToElement:
+        data += 'M' + point(i);
+        break;
+      case QPainterPath::LineToElement:
+        data += 'L' + point(i);
+        break;
+      case QPainterPath::CurveToElement:
+        data += 'C' + point(i) + ' ' + point(i + 1) + ' ' + point(i + 2);
+        i += 2;
+        break;
+      default:
+        break;
+    }
   }
   return data;
 }
@@ -376,14 +384,27 @@ QByteArray SvgDevice::element(const QByteArray& prefix) const {
 int SvgDevice::metric(PaintDeviceMetric metric) const {
   const QScreen* screen = QGuiApplication::primaryScreen();
   const int dpi = screen ? to_int(std::lround(screen->logicalDotsPerInch())) : 96;
-  if (metric == PdmWidth) return size_.width();
-  if (metric == PdmHeight) return size_.height();
-  if (metric == PdmWidthMM) return static_cast<int>(size_.width() * 25.4 / dpi);
-  if (metric == PdmHeightMM) return static_cast<int>(size_.height() * 25.4 / dpi);
-  if (metric == PdmDpiX || metric == PdmDpiY || metric == PdmPhysicalDpiX || metric == PdmPhysicalDpiY) return dpi;
-  if (metric == PdmDevicePixelRatio) return 1;
-  if (metric == PdmDevicePixelRatioScaled) return static_cast<int>(devicePixelRatioFScale());
-  return QPaintDevice::metric(metric);
+  switch (metric) {
+    case PdmWidth:
+      return size_.width();
+    case PdmHeight:
+      return size_.height();
+    case PdmWidthMM:
+      return static_cast<int>(size_.width() * 25.4 / dpi);
+    case PdmHeightMM:
+      return static_cast<int>(size_.height() * 25.4 / dpi);
+    case PdmDpiX:
+    case PdmDpiY:
+    case PdmPhysicalDpiX:
+    case PdmPhysicalDpiY:
+      return dpi;
+    case PdmDevicePixelRatio:
+      return 1;
+    case PdmDevicePixelRatioScaled:
+      return static_cast<int>(devicePixelRatioFScale());
+    default:
+      return QPaintDevice::metric(metric);
+  }
 }
 
 }  // namespace moescope
