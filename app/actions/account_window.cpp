@@ -22,7 +22,6 @@
 #include "widgets/look/row_delegate.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/router/expert_load_panel.h"
 
 namespace moescope {

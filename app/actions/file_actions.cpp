@@ -21,7 +21,6 @@
 #include "app/setup/open_dialogs.h"
 #include "app/setup/setup_form.h"
 #include "app/workspaces/compare_workspace.h"
-#include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "app/workspaces/workspaces.h"
 #include "core/checkpoints/text_sources.h"

@@ -17,7 +17,7 @@
 #include "app/workspaces/compare_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "core/config/config_difference.h"
-#include "core/training/engine/queue_file.h"
+#include "core/training/engine/run_queue.h"
 #include "widgets/compare/verdicts_panel.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/selection/selection.h"

@@ -2,7 +2,6 @@
 // requests and shows the state.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <vector>
 

@@ -46,9 +46,9 @@ PredictRequest request_of(const PredictOptions& o) {
   config.shape = model_shape(o.model);
   config.hardware = hardware_profile(o.hardware);
   config.mxfp8 = o.recipe == "mxfp8";
-  config.all_to_all = all_to_all_named(o.all_to_all);
-  config.payload = payload_named(o.payload);
-  config.recompute = recompute_named(o.recompute);
+  config.all_to_all = all_to_all_name.get("all-to-all", o.all_to_all);
+  config.payload = payload_name.get("payload", o.payload);
+  config.recompute = recompute_name.get("recompute", o.recompute);
   config.traffic = traffic_of(o, config.shape, config.all_to_all, request);
   // The published parallelism of these shapes: TP 2 and PP 2 for 671B, neither for the others.
   const bool large = o.model == "671B";

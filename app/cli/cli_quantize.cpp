@@ -66,7 +66,7 @@ OperandFormat recipe_format_of(Recipe recipe, OperandRole operand) {
 std::optional<OperandFormat> mx_format_of(const QuantizeOptions& options) {
   std::optional<OperandFormat> format = quant_format(options.format).operand;
   if (!format || format->scheme != QuantScheme::mx) return std::nullopt;
-  if (find_format(options.format)) format->rule = *scale_rule_named(options.scale);  // other names say the rule
+  if (find_format(options.format)) format->rule = *scale_rule_name.find(options.scale);  // other names say the rule
   return format;
 }
 

@@ -344,7 +344,7 @@ void write_plan(const Command& command, const VolumesOptions& options) {
 void print_volumes(const Command& command, VolumesOptions options) {
   if (!options.plan_out.empty()) return write_plan(command, options);
   check_options(command, options);
-  const Payload payload = payload_named(options.payload);
+  const Payload payload = payload_name.get("payload", options.payload);
   const Counted counted = options.recording.empty() ? count_routing(command, options) : count_recording(options);
   print_report(report_of(counted, all_to_all_ops(payload, !options.no_recompute), options.matrices), options.json);
 }

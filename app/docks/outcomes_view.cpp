@@ -20,12 +20,11 @@
 #include "app/session/settings.h"
 #include "core/config/config_difference.h"
 #include "core/findings/comparison/verdict_words.h"
-#include "core/training/engine/queue_file.h"
+#include "core/training/engine/run_queue.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/setting_labels.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/color_scale.h"
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <span>
 
 #include "app/workspaces/picture.h"
 #include "core/config/config_difference.h"

@@ -23,7 +23,6 @@
 #include "core/files/text/words.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 
 namespace moescope {
 namespace {

@@ -25,7 +25,6 @@
 #include "core/lessons/grading.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 
 namespace moescope {
 

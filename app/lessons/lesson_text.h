@@ -7,7 +7,7 @@
 
 #include "app/look/dialog_parts.h"
 #include "app/look/theme.h"
-#include "widgets/look/type_scale.h"
+#include "widgets/look/tokens.h"
 
 class QPainter;
 class QToolButton;

@@ -16,7 +16,6 @@
 
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/panel/explain_card.h"
 
 namespace moescope {

@@ -11,7 +11,7 @@
 
 #include "app/session/settings.h"
 #include "widgets/look/style.h"
-#include "widgets/look/type_scale.h"
+#include "widgets/look/tokens.h"
 
 namespace moescope {
 namespace {

@@ -15,7 +15,6 @@
 #include "core/files/text/words.h"
 #include "core/lessons/lesson.h"
 #include "core/logs/file_kind.h"
-#include "core/logs/runs_in_folder.h"
 #include "core/logs/standard_input.h"
 #include "core/numerics/matrix_units.h"
 #include "core/training/engine/lock_step.h"

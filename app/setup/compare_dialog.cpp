@@ -28,7 +28,6 @@
 #include "widgets/look/layouts.h"
 #include "widgets/look/row_delegate.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {

@@ -24,7 +24,6 @@
 #include "app/look/dialog_parts.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/plots/axis.h"
 #include "widgets/selection/compared_runs.h"

@@ -5,7 +5,6 @@
 #include <QStyledItemDelegate>
 
 #include "core/config/config_toml.h"
-#include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 
 namespace moescope {

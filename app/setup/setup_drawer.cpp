@@ -12,7 +12,6 @@
 
 #include "app/setup/setup_form.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 
 namespace moescope {
 

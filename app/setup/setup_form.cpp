@@ -25,7 +25,6 @@
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/plots/color_scale.h"
 

@@ -10,8 +10,6 @@
 #include "app/session/run_session.h"
 #include "app/start/full_page.h"
 #include "app/start/start_page.h"
-#include "app/workspaces/cluster_workspace.h"
-#include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "app/workspaces/workspaces.h"
 #include "core/config/config_toml.h"

@@ -6,7 +6,7 @@
 #include "app/look/theme.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
-#include "widgets/look/type_scale.h"
+#include "widgets/look/tokens.h"
 
 namespace moescope {
 namespace {

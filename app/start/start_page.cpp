@@ -9,9 +9,8 @@
 #include "app/setup/preset_list.h"
 #include "app/setup/setup_form.h"
 #include "app/start/lesson_list.h"
-#include "core/config/config_toml.h"
 #include "widgets/look/layouts.h"
-#include "widgets/look/type_scale.h"
+#include "widgets/look/tokens.h"
 
 namespace moescope {
 namespace {

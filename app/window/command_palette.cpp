@@ -17,7 +17,6 @@
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 
 namespace moescope {
 

@@ -18,7 +18,6 @@
 #include "app/session/settings.h"
 #include "app/window/main_window.h"
 #include "app/window/menus.h"
-#include "app/workspaces/cluster_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "app/workspaces/workspaces.h"
 #include "core/config/config_check.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "app/workspaces/missing.h"
+#include "app/workspaces/workspace.h"
 #include "widgets/compare/gradient_error_panel.h"
 #include "widgets/compare/load_difference_panel.h"
 #include "widgets/compare/loss_gap_panel.h"
@@ -12,7 +12,7 @@
 #include "widgets/compare/routing_flips_panel.h"
 #include "widgets/compare/verdict_strip.h"
 #include "widgets/compare/verdicts_panel.h"
-#include "widgets/look/type_scale.h"
+#include "widgets/look/tokens.h"
 #include "widgets/overview/findings_watch.h"
 #include "widgets/overview/loss_panel.h"
 #include "widgets/selection/compared_runs.h"

@@ -24,7 +24,6 @@
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/overview/health_banner.h"
 
 namespace moescope {
@@ -601,6 +600,46 @@ void Workspace::savePicture(QWidget* widget, const QString& path) {
 
 void Workspace::saveTable(const Panel& panel, const QString& path) {
   write_whole_file(path.toStdString(), panel.csvFile().toStdString());
+}
+
+namespace {
+
+constexpr int kFramesBack = 200;
+
+}  // namespace
+
+QString routersMissing(const History& run, bool (*has)(const RouterFrame&), const char* what) {
+  std::shared_ptr<const TelemetryFrame> frame = run.frame_at(INT64_MAX);
+  for (int i = 0; frame && i < kFramesBack; ++i, frame = run.frame_at(frame->step - 1))
+    if (std::ranges::any_of(frame->routers, has)) return {};
+  return what;
+}
+
+QString copiesMissing(const History& run) {
+  return routersMissing(
+      run, [](const RouterFrame& router) { return router.volume.ranks > 0; }, "copies between ranks (\"volume\")");
+}
+
+QString loadsMissing(const History& run) {
+  return routersMissing(
+      run, [](const RouterFrame& router) { return !router.tokens_per_expert.empty(); }, "tokens per expert");
+}
+
+QString quantizationMissing(const History& run) {
+  return run.quant_frame_at(INT64_MAX) ? QString() : QString("quantization statistics");
+}
+
+QString textsMissing(const History& run, TextKind kind) {
+  if (!run.text_steps(kind).empty()) return {};
+  switch (kind) {
+    case TextKind::probe:
+      return "a routed probe text";
+    case TextKind::sample:
+      return "text that the model wrote";
+    case TextKind::batch:
+      break;
+  }
+  return "texts with their routing";
 }
 
 }  // namespace moescope

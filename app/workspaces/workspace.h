@@ -6,13 +6,14 @@
 #include <QDockWidget>
 #include <QList>
 #include <QMainWindow>
-#include <QSizeF>
+#include <QString>
 #include <QTimer>
 #include <QVBoxLayout>
 #include <QVariantMap>
 #include <functional>
 #include <optional>
 
+#include "core/recording/history/history.h"
 #include "widgets/overview/findings_panel.h"
 #include "widgets/panel/panel.h"
 #include "widgets/selection/selection.h"
@@ -176,5 +177,16 @@ class Workspace : public QMainWindow {
   bool shown_ = false;  // whether the workspace was shown before
   int least_row_ = 185;
 };
+
+// Which data that panels show is missing in a log. An empty text means that the data is there. For
+// Workspace::foldWithout().
+QString copiesMissing(const History& run);        // copies between ranks
+QString loadsMissing(const History& run);         // tokens per expert
+QString quantizationMissing(const History& run);  // statistics of quantized operands
+QString textsMissing(const History& run, TextKind kind);
+
+// Returns `what` unless one of the newest frames has router figures that `has` accepts. Looks at several frames, since
+// a log may have some figures only on some steps.
+QString routersMissing(const History& run, bool (*has)(const RouterFrame&), const char* what);
 
 }  // namespace moescope

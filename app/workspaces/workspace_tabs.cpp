@@ -5,13 +5,11 @@
 #include <QTabBar>
 
 #include "app/look/messages.h"
-#include "app/workspaces/cluster_workspace.h"
 #include "app/workspaces/compare_workspace.h"
-#include "app/workspaces/overview.h"
 #include "app/workspaces/workspaces.h"
 #include "widgets/all_to_all/expert_placement_panel.h"
 #include "widgets/cluster/time_of_a_step_panel.h"
-#include "widgets/look/type_scale.h"
+#include "widgets/look/tokens.h"
 #include "widgets/overview/timeline_bar.h"
 
 namespace moescope {

@@ -1,14 +1,48 @@
-// The workspaces All-to-all, Microscaling, Router and Text. The others have files of their own.
+// All workspaces except Compare, which has a file of its own.
 #pragma once
 
 #include "app/workspaces/workspace.h"
 
 namespace moescope {
 
+class CompareWorkspace;
 class ExpertPanel;
 class ExpertPlacementPanel;
 class TensorLab;
+class TimeOfAStepPanel;
 class TokensAndSamplePanel;
+
+// The Overview: the router verdict with its figures, and panels that answer one question each. Is the run learning?
+// Which experts get the tokens? What does routing cost? What does the number format cost? For a comparison with forced
+// balance it has the verdicts on the losses, the loss gap and the gradient error in place of what is about routing.
+class Overview : public Workspace {
+  Q_OBJECT
+
+ public:
+  Overview(Selection* selection, FindingsWatch* findings, const CompareWorkspace& compare, QWidget* parent = nullptr);
+
+  void arrange() override;
+
+ protected:
+  void setDefaultSizes() override;
+  bool useRoomOfFolded() override;
+  void giveRoomBack() override {
+    gap_->hide();
+    gradient_->hide();
+  }
+  bool isOneColumn() const override { return one_column_; }
+  void setOneColumn(bool one_column) override;
+  void resizeEvent(QResizeEvent* event) override;
+  void showEvent(QShowEvent* event) override;
+
+ private:
+  bool isNarrow() const;
+  void followWidth();
+  void arrangeForWidth();
+
+  QDockWidget *loss_, *expert_load_, *all_to_all_, *quant_error_, *gap_, *gradient_;
+  bool one_column_ = false;
+};
 
 // The All-to-all workspace: bytes between ranks, and other placements.
 class AllToAllWorkspace : public Workspace {
@@ -93,6 +127,22 @@ class TextWorkspace : public Workspace {
   QWidget* makeNextSteps();  // in place of the panels if the log has no data for any of them
   TokensAndSamplePanel* tokens_panel_;
   QDockWidget *tokens_, *sample_, *specialisation_, *coactivation_, *stability_;
+};
+
+// The Cluster workspace: the cost of runs like this one on hundreds of GPUs, measured elsewhere and modelled.
+class ClusterWorkspace : public Workspace {
+  Q_OBJECT
+
+ public:
+  explicit ClusterWorkspace(Selection* selection, QWidget* parent = nullptr);
+
+  void arrange() override;
+  void setDefaultSizes() override;
+  TimeOfAStepPanel* stepTime() const { return step_time_panel_; }
+
+ private:
+  TimeOfAStepPanel* step_time_panel_;
+  QDockWidget *step_time_, *live_cost_, *layers_;
 };
 
 }  // namespace moescope

@@ -17,7 +17,6 @@
 #include "core/files/text/json_text.h"
 #include "core/files/unreadable.h"
 #include "core/files/whole_file.h"
-#include "core/files/whole_folder.h"
 #include "core/model/tokenizer/characters.h"
 #include "core/model/tokenizer/tokenizer.h"
 

@@ -29,7 +29,7 @@ struct ExportedModel {
   std::vector<std::string> notes;  // what the run computes and the exported model does not
 };
 // `checkpoint` is a file of Trainer::save with a correct checksum. Writes the folder as a whole, in place of an earlier
-// export (core/files/whole_folder.h). Throws std::runtime_error.
+// export (core/files/whole_file.h). Throws std::runtime_error.
 ExportedModel export_for_transformers(const std::string& checkpoint, const std::string& folder);
 
 }  // namespace moescope

@@ -387,17 +387,6 @@ LayerRates layer_rates(const StepConfig& c, const StepParameters& p) {
   return rates;
 }
 
-const char* recompute_name(Recompute recompute) {
-  static constexpr const char* kNames[] = {"none", "selective", "full"};
-  return kNames[static_cast<int>(recompute)];
-}
-
-Recompute recompute_named(std::string_view name) {
-  for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full})
-    if (name == recompute_name(recompute)) return recompute;
-  throw std::runtime_error("recompute '" + std::string(name) + "' is not known; allowed: none, selective, full");
-}
-
 RoutingTraffic routing_traffic(const VolumeFrame& volume, std::int64_t tokens, AllToAll kind) {
   RoutingTraffic traffic;
   traffic.ranks = volume.ranks;

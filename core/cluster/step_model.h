@@ -23,6 +23,7 @@
 #include "core/cluster/hardware.h"
 #include "core/cluster/model_shape.h"
 #include "core/cluster/ranks/volumes.h"
+#include "core/numerics/names.h"
 
 namespace moescope {
 
@@ -31,8 +32,7 @@ namespace moescope {
 enum class Hypothesis { h1, h2 };
 
 enum class Recompute { none, selective, full };  // selective keeps the results of the all-to-all
-const char* recompute_name(Recompute recompute);
-Recompute recompute_named(std::string_view name);
+inline constexpr auto recompute_name = names_of<Recompute>("none", "selective", "full");
 
 // Copies of a token by link for one dispatch, counted from a routing; mean over ranks, and on the busiest rank.
 struct RoutingTraffic {

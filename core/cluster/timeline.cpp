@@ -97,11 +97,6 @@ class Layer {
 
 }  // namespace
 
-const char* rank_activity_name(RankActivity activity) {
-  constexpr const char* kNames[] = {"dispatch", "experts", "combine", "waiting"};
-  return kNames[static_cast<int>(activity)];
-}
-
 LayerTimeline layer_timeline(const StepConfig& config, const StepParameters& parameters, const VolumeFrame& volume,
                              std::int64_t tokens) {
   StepConfig c = config;

@@ -12,11 +12,12 @@
 
 #include "core/cluster/step_model.h"
 #include "core/frame/frame.h"
+#include "core/numerics/names.h"
 
 namespace moescope {
 
 enum class RankActivity { dispatch, experts, combine, waiting };
-const char* rank_activity_name(RankActivity activity);
+inline constexpr auto rank_activity_name = names_of<RankActivity>("dispatch", "experts", "combine", "waiting");
 
 struct RankInterval {
   int rank;

@@ -10,18 +10,6 @@
 namespace moescope {
 namespace {
 
-constexpr GemmClass kClasses[] = {GemmClass::experts,   GemmClass::shared_experts, GemmClass::dense_ffn,
-                                  GemmClass::attention, GemmClass::router_gate,    GemmClass::head};
-constexpr OperandRole kOperands[] = {OperandRole::x, OperandRole::w, OperandRole::dy};
-constexpr Direction kDirections[] = {Direction::forward, Direction::dgrad, Direction::wgrad};
-
-// Returns the value whose name is `name`; nullopt if there is none.
-template <class Enum, std::size_t N>
-std::optional<Enum> named(const Enum (&values)[N], const char* (*name_of)(Enum), std::string_view name) {
-  const Enum* found = std::ranges::find(values, name, name_of);
-  return found == std::end(values) ? std::nullopt : std::optional(*found);
-}
-
 [[noreturn]] void refuse(std::string_view entry, const std::string& reason) {
   throw std::invalid_argument("\"" + std::string(entry) + "\": " + reason);
 }
@@ -75,18 +63,19 @@ OperandRecipe parse_entry(std::string_view entry) {
   const auto dot = whole.find('.'), equals = whole.find('=');
   if (dot == whole.npos || equals == whole.npos || dot > equals)
     refuse(entry, "expected CLASS.OPERAND=RECIPE, such as experts.dY=mxfp8_e5m2_grad");
-  const auto gemm_class = named(kClasses, gemm_class_name, trimmed(whole.substr(0, dot)));
-  if (!gemm_class) refuse(entry, "classes are " + joined(kClasses, ", ", gemm_class_name));
+  const auto gemm_class = gemm_class_name.find(trimmed(whole.substr(0, dot)));
+  if (!gemm_class || *gemm_class == GemmClass::payload)
+    refuse(entry, "classes are " + joined(std::span(gemm_class_name.names).first(kNumGemmClasses), ", "));
   out.gemm_class = *gemm_class;
   if (colon != entry.npos && *gemm_class == GemmClass::head) refuse(entry, "the head is not part of a layer");
   const std::string_view operand_text = whole.substr(dot + 1, equals - dot - 1);
   const auto second = operand_text.find('.');
-  const auto operand = named(kOperands, operand_name, trimmed(operand_text.substr(0, second)));
+  const auto operand = operand_name.find(trimmed(operand_text.substr(0, second)));
   if (!operand) refuse(entry, "operands are x, W, dY");
   out.operand = *operand;
   if (second != operand_text.npos) {
     const std::string_view gemm = trimmed(operand_text.substr(second + 1));
-    out.gemm = named(kDirections, direction_name, gemm == "fprop" ? "forward" : gemm);
+    out.gemm = direction_name.find(gemm == "fprop" ? "forward" : gemm);
     if (!out.gemm) refuse(entry, "GEMMs are forward (or fprop), dgrad, wgrad");
     if (!reads(*out.gemm, out.operand))
       refuse(entry, std::string(direction_name(*out.gemm)) + " does not read " + operand_name(out.operand) +

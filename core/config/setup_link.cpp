@@ -10,7 +10,6 @@
 #include "core/config/config_difference.h"
 #include "core/config/config_rules.h"
 #include "core/config/config_toml.h"
-#include "core/files/text/base64.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 

@@ -11,7 +11,7 @@ struct OutputFile {
   std::string path;                     // empty if not written
   bool folder = false;                  // files are added to a folder, which may exist
   bool stream = false;                  // may be a pipe, a terminal or "-"
-  std::vector<std::string> files = {};  // names of all files of a folder that is written as a whole (whole_folder.h)
+  std::vector<std::string> files = {};  // names of all files of a folder that is written as a whole (whole_file.h)
 };
 
 // Call it before anything is written. Inputs are files or folders, with all files in them and the files to which links

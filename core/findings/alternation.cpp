@@ -3,7 +3,7 @@
 #include <cstddef>
 
 #include "core/findings/oscillation_watch.h"
-#include "core/numerics/statistics/correlation.h"
+#include "core/numerics/statistics.h"
 
 namespace moescope {
 namespace {

@@ -31,13 +31,6 @@ constexpr std::int64_t kSettled = 170;  // steps before a jump can be detected
 constexpr std::int64_t kOscillationLoads = 100;
 constexpr double kLoadsOfWindow = 5;  // least number of loads in a window of RecentLoad
 
-bool has_values(const History& history, Metric metric) {
-  const StepRange steps = history.steps();
-  if (steps.empty()) return false;
-  const PyramidBin all = history.series(metric, kWholeRun, steps, 1).front();
-  return all.finite > 0 || all.non_finite > 0;
-}
-
 // That of the first layer: the figures over all layers come before it.
 const RouterFrame* first_router(const TelemetryFrame* frame) {
   if (!frame) return nullptr;
@@ -131,7 +124,7 @@ class Checking {
 
   void losses() {
     using enum FindingKind;
-    if (!has_values(history_, Metric::ce_loss))
+    if (!history_.has_values(Metric::ce_loss))
       return needs({{loss_not_finite, loss_spike, loss_stuck, loss_unlogged, auxiliary_dominates}}, "loss",
                    "the loss, which no step has");
     passed({{loss_not_finite}, {loss_unlogged}}, "The loss was finite at every step.");
@@ -144,7 +137,7 @@ class Checking {
 
   void gradients() {
     const KindsOfCheck check{{FindingKind::gradient_norm}};
-    if (has_values(history_, Metric::grad_norm))
+    if (history_.has_values(Metric::grad_norm))
       after(kMeanSteps, check, "gradient norm",
             "The gradient norm did not grow " + grouped(static_cast<std::int64_t>(kGrownGradient)) + "-fold.");
     else if (!is_checkpoint_)
@@ -156,7 +149,7 @@ class Checking {
     const KindsOfCheck check{{FindingKind::dropped_tokens}};
     if (!settings_.may_drop(last_))
       passed(check, "The settings drop no copy of a token.");
-    else if (has_values(history_, Metric::dropped_fraction))
+    else if (history_.has_values(Metric::dropped_fraction))
       after(kDroppedLoads, check, "dropped tokens",
             "No layer drops " + percent(kMaxDroppedShare) + " of the copies of tokens.");
     else
@@ -167,7 +160,7 @@ class Checking {
   void auxiliaries() {
     const KindsOfCheck check{{FindingKind::auxiliary_dominates}};
     const AuxiliaryFactors factors = settings_.auxiliary_factors(last_);
-    const bool has_balance = has_values(history_, Metric::aux_loss), has_z = has_values(history_, Metric::z_loss);
+    const bool has_balance = history_.has_values(Metric::aux_loss), has_z = history_.has_values(Metric::z_loss);
     if (!has_balance && !has_z) {
       if (run_origin(history_.info()) == RunOrigin::log && !history_.info().all_layers_dense() &&
           !settings_.balance(last_).has_no_auxiliary)

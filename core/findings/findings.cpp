@@ -43,11 +43,6 @@ Fingerprint fingerprint(const History& history, std::int64_t step) {
 
 }  // namespace
 
-const char* severity_name(Severity severity) {
-  static constexpr const char* kNames[] = {"note", "warning", "severe"};
-  return kNames[static_cast<int>(severity)];
-}
-
 Finding finding_of(FindingKind kind, int run, StepRange steps) {
   Finding finding;
   finding.kind = kind;

@@ -22,6 +22,7 @@
 #include "core/findings/load_evidence.h"
 #include "core/frame/metrics.h"
 #include "core/model/non_finite.h"
+#include "core/numerics/names.h"
 #include "core/recording/history/history.h"
 
 namespace moescope {
@@ -64,7 +65,7 @@ enum class FindingKind {
 };
 
 enum class Severity { note, warning, severe };
-const char* severity_name(Severity severity);
+inline constexpr auto severity_name = names_of<Severity>("note", "warning", "severe");
 
 enum class FindingSubject : std::uint8_t {
   training,  // the training as a whole, not its routers

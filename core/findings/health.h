@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/findings/findings.h"
+#include "core/numerics/names.h"
 
 namespace moescope {
 
@@ -24,7 +25,8 @@ enum class HealthVerdict {
   unhealthy,  // the worst ongoing finding is severe
   lost        // the training is lost, whatever its routers are: a severe finding on the loss or the gradient
 };
-const char* health_verdict_name(HealthVerdict verdict);  // "Needs attention"
+inline constexpr auto health_verdict_name = names_of<HealthVerdict>(
+    "Cannot tell", "Loads assumed", "Too early to tell", "Healthy", "Needs attention", "Unhealthy", "Training lost");
 
 // A setting that may even out the load.
 struct Remedy {

@@ -9,7 +9,7 @@
 
 #include "core/files/text/words.h"
 #include "core/frame/frame.h"
-#include "core/recording/earlier_seeds.h"
+#include "core/recording/marks.h"
 
 namespace moescope {
 namespace {

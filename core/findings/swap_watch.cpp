@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/numerics/statistics/correlation.h"
+#include "core/numerics/statistics.h"
 
 namespace moescope {
 

@@ -24,6 +24,7 @@
 #include "core/frame/figures.h"
 #include "core/frame/specialisation.h"
 #include "core/numerics/index.h"
+#include "core/numerics/names.h"
 
 namespace moescope {
 
@@ -83,23 +84,6 @@ struct Extent {
   bool is_symmetric = false;
 };
 inline constexpr Extent kPerExpert{Size::experts}, kPerToken{Size::tokens, Size::one, Presence::filled};
-
-// Names of the first `count` enumerators.
-template <class Enum>
-struct Names {
-  const char* (*name_of)(Enum);
-  int count;
-};
-template <class Enum>  // clang before 17 does not deduce it for aggregates
-Names(const char* (*)(Enum), int) -> Names<Enum>;
-
-// Returns the enumerator called `name`; nullopt if there is none.
-template <class Enum>
-std::optional<Enum> find_named(std::string_view name, Names<Enum> names) {
-  for (int i = 0; i < names.count; ++i)
-    if (name == names.name_of(static_cast<Enum>(i))) return static_cast<Enum>(i);
-  return std::nullopt;
-}
 
 template <class Row, class Frame>
 concept RowOf = std::same_as<std::remove_const_t<Row>, Frame>;
@@ -168,8 +152,8 @@ inline constexpr Table kTable<QuantFrame> = {
 void describe(RowOf<QuantFrame> auto& quant, auto& visit) {
   visit.layer(quant.layer, LayerColumn{"-1: not part of a layer", -1});
   visit.gemm(quant.gemm);
-  visit.name(quant.operand, Column{"operand", "'x', 'W', 'dY'"}, Names{operand_name, 3});
-  visit.name(quant.direction, Column{"direction", "'forward', 'dgrad', 'wgrad'"}, Names{direction_name, 3});
+  visit.name(quant.operand, Column{"operand", "'x', 'W', 'dY'"}, operand_name);
+  visit.name(quant.direction, Column{"direction", "'forward', 'dgrad', 'wgrad'"}, direction_name);
   visit.text(quant.format.name, Column{"format", "'mxfp8_e4m3_rceil', 'nvfp4', 'bf16'"});
   if constexpr (std::is_assignable_v<decltype((quant.format)), QuantFormat>)
     quant.format = quant_format(quant.format.name);
@@ -199,7 +183,7 @@ void describe(RowOf<GradientFrame> auto& gradient, auto& visit) {
   visit.layer(gradient.layer, LayerColumn{"-1: not part of a layer", -1, true});
   visit.name(gradient.group,
              Column{"tensors", "'attention', 'router gate', 'routed experts', 'FFN', 'embedding', 'head', 'all'"},
-             Names{gradient_group_name, kNumGradientGroups});
+             gradient_group_name);
   visit.figures(gradient, kGradientFigures);
 }
 
@@ -211,7 +195,7 @@ void describe(RowOf<RouterRoundingFrame> auto& rounding, auto& visit) {
   visit.name(
       rounding.rounding,
       Column{"rounding", "what alone is in BF16: 'operands', 'gate output', 'bias', 'counts'; 'none': for comparison"},
-      Names{router_rounding_name, kNumRouterRoundings});
+      router_rounding_name);
   visit.figures(rounding, kRouterRoundingFigures);
   visit.bins(rounding.margin_tokens, Column{"margin_tokens", "uint32 [40]: tokens by margin without rounding"});
   visit.bins(rounding.margin_flipped,
@@ -260,7 +244,7 @@ inline constexpr Table kTable<TokenFrame> = {
 // Also calls visitor.bytes(string&, Column), the size of which is Size::tokens, and visitor.position(int&, Column), an
 // index from 0 to T.
 void describe(RowOf<TokenFrame> auto& text, auto& visit) {
-  visit.name(text.kind, Column{"kind", "'probe', 'sample', 'batch'"}, Names{text_kind_name, kNumTextKinds});
+  visit.name(text.kind, Column{"kind", "'probe', 'sample', 'batch'"}, text_kind_name);
   visit.bytes(text.text, Column{"text", "[T]"});
   visit.position(text.prompt, Column{.name = "prompt",
                                      .note = "length of a sample's prompt, bytes",

@@ -16,6 +16,7 @@
 
 #include "core/files/text/no_value.h"
 #include "core/numerics/gemm_operand.h"
+#include "core/numerics/names.h"
 #include "core/numerics/number_format.h"
 
 namespace moescope {
@@ -25,8 +26,9 @@ namespace moescope {
 // this copying is in `dispatch` and `combine`. `combine` always holds the sums of the experts' outputs.
 enum class Phase { data, attention, router, dispatch, experts, combine, dense_ffn, head, optimizer, telemetry, other };
 inline constexpr int kNumPhases = 11;
-const char* phase_name(Phase phase);  // "dense FFN"
-std::string phase_key(Phase phase);   // "dense_ffn", as in files
+inline constexpr auto phase_name = names_of<Phase>("data", "attention", "router", "dispatch", "experts", "combine",
+                                                   "dense FFN", "head", "optimizer", "telemetry", "other");
+std::string phase_key(Phase phase);  // "dense_ffn", as in files
 
 // Counts by magnitude, two bins per factor of two: bin b holds values in [edge(b), edge(b + 1)), edge(40) = 1. The
 // first bin also holds all smaller values, the last all larger ones. Values without an upper limit use kWideHalfOctaves
@@ -129,7 +131,7 @@ enum class TextKind : std::uint8_t {
   batch    // a passage that the model was just trained on
 };
 inline constexpr int kNumTextKinds = 3;
-const char* text_kind_name(TextKind kind);
+inline constexpr auto text_kind_name = names_of<TextKind>("probe", "sample", "batch");
 struct TokenFrame {
   TextKind kind = TextKind::probe;
   std::string text;           // [T]
@@ -173,7 +175,8 @@ struct FlipFrame {
 // to `all`.
 enum class GradientGroup : std::uint8_t { attention, gate, experts, ffn, embedding, head, all };
 inline constexpr int kNumGradientGroups = 7;
-const char* gradient_group_name(GradientGroup group);
+inline constexpr auto gradient_group_name =
+    names_of<GradientGroup>("attention", "router gate", "routed experts", "FFN", "embedding", "head", "all");
 
 // The run's gradient g compared with the gradient r of a forward and backward pass in FP32 with the same weights,
 // expert_bias and batch. That pass routes by its own scores, so that flips count as errors. A second FP32 pass uses the
@@ -195,7 +198,8 @@ enum class RouterRounding : std::uint8_t {
   counts        // the counts by which expert_bias moves; the choice of this step does not change
 };
 inline constexpr int kNumRouterRoundings = 5;
-const char* router_rounding_name(RouterRounding rounding);
+inline constexpr auto router_rounding_name =
+    names_of<RouterRounding>("none", "operands", "gate output", "bias", "counts");
 
 // Effect of one rounding alone in the router of one MoE layer, with the inputs of the FP32 pass that computes the
 // reference gradients.
@@ -220,7 +224,7 @@ struct TelemetryFrame {
   float val_loss = kNoValue;   // mean cross-entropy of the held-out batches after the step, nats/token
   float max_logit = kNoValue;  // largest attention score before the softmax, over all layers, heads and tokens
   // The run's probabilities p of the next tokens, compared with the probabilities q of an FP32 pass with the same
-  // weights and batch (core/numerics/statistics/divergence.h), at the steps at which gradients are compared. If
+  // weights and batch (core/numerics/statistics.h), at the steps at which gradients are compared. If
   // checkpoint B is compared with checkpoint A, q are the probabilities of A.
   float fp32_kl = kNoValue;                 // sum over the vocabulary of q ln(q / p), mean over tokens
   float fp32_k1 = kNoValue;                 // mean of -d, d = ln p - ln q of the next token

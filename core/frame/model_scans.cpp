@@ -17,68 +17,71 @@ namespace {
 
 using nlohmann::json;
 
-// [mean, interval]; null where a number is NaN.
-json as_json(const FigureOfPieces& figure) {
-  const auto number = [](double value) { return std::isnan(value) ? json() : json(value); };
-  return {number(figure.mean), number(figure.interval)};
-}
-
-// Reads what as_json() writes. Throws json::exception for anything else.
-FigureOfPieces figure_in(const json& figure) {
-  const auto number = [&](std::size_t i) {
-    const json& value = figure.at(i);
-    return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
-  };
-  return {number(0), number(1)};
-}
-
-const char* scope_name(PrecisionTwin::Scope scope) {
-  constexpr const char* kScopes[] = {"all operands", "all layers", "one layer"};
-  return kScopes[static_cast<int>(scope)];
-}
+constexpr auto kScopeName = names_of<PrecisionTwin::Scope>("all operands", "all layers", "one layer");
 using Figure = std::pair<const char*, FigureOfPieces PrecisionTwin::*>;
 constexpr Figure kFigures[] = {{"divergence", &PrecisionTwin::divergence},
                                {"behind", &PrecisionTwin::behind},
                                {"loss_change", &PrecisionTwin::loss_change},
                                {"flips", &PrecisionTwin::flips}};
 
-PrecisionTwin twin_in(const json& from) {
-  PrecisionTwin twin;
-  twin.scope = find_named(from.at("scope").get<std::string>(), Names{scope_name, 3}).value();
-  twin.layer = from.at("layer").get<int>();
-  twin.gemm_class = find_named(from.at("class").get<std::string>(), Names{gemm_class_name, kNumGemmClasses}).value();
-  twin.operand =
-      from.at("operand").get<std::string>() == operand_name(OperandRole::w) ? OperandRole::w : OperandRole::x;
-  for (const auto& [name, member] : kFigures) twin.*member = figure_in(from.at(name));
-  return twin;
-}
-
 constexpr int kMaxScannedExperts = 1 << 12;  // largest number of experts of a layer in a recording
 
-json as_json(const ExpertCost& cost) {
-  json domains = json::array();
-  for (const FigureOfPieces& figure : cost.loss_by_domain) domains.push_back(as_json(figure));
-  return {{"layer", cost.layer},
-          {"expert", cost.expert},
-          {"load", cost.load},
-          {"saliency", cost.saliency},
-          {"loss_change", as_json(cost.loss_change)},
-          {"divergence", as_json(cost.divergence)},
-          {"loss_by_domain", std::move(domains)}};
-}
-
-ExpertCost cost_in(const json& from) {
-  ExpertCost cost{.layer = from.at("layer").get<int>(),
-                  .expert = from.at("expert").get<int>(),
-                  .load = from.at("load").get<double>(),
-                  .saliency = from.at("saliency").get<double>(),
-                  .loss_change = figure_in(from.at("loss_change")),
-                  .divergence = figure_in(from.at("divergence"))};
-  for (const json& figure : from.at("loss_by_domain")) cost.loss_by_domain.push_back(figure_in(figure));
-  return cost;
+// Returns nullopt if the text is no JSON, lacks a key or has an unknown name.
+template <class Scan>
+std::optional<Scan> read_scan(const std::string& text) {
+  try {
+    return parse_json(text).get<Scan>();
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace
+
+// Conversions that the JSON library finds by their names. A figure is [mean, interval], null where a number is NaN.
+void to_json(json& out, const FigureOfPieces& figure) {
+  const auto number = [](double value) { return std::isnan(value) ? json() : json(value); };
+  out = json::array({number(figure.mean), number(figure.interval)});
+}
+
+void from_json(const json& from, FigureOfPieces& figure) {
+  const auto number = [&](std::size_t i) {
+    const json& value = from.at(i);
+    return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+  };
+  figure = {number(0), number(1)};
+}
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PublishedFit, name, loss_change, divergence)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ExpertCost, layer, expert, load, saliency, loss_change, divergence, loss_by_domain)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PrunedModel, removed, by_divergence, by_saliency, random)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ExpertScan, pieces, loss, domains, experts, pruning)
+
+void to_json(json& out, const PrecisionTwin& twin) {
+  out = {{"scope", kScopeName(twin.scope)},
+         {"layer", twin.layer},
+         {"class", gemm_class_name(twin.gemm_class)},
+         {"operand", operand_name(twin.operand)}};
+  for (const auto& [name, member] : kFigures) out[name] = twin.*member;
+}
+
+void from_json(const json& from, PrecisionTwin& twin) {
+  twin.scope = kScopeName.find(from.at("scope").get<std::string>()).value();
+  twin.layer = from.at("layer").get<int>();
+  twin.gemm_class = gemm_class_name.find(from.at("class").get<std::string>()).value();
+  if (twin.gemm_class == GemmClass::payload) throw std::runtime_error("class: payload has no GEMM");
+  twin.operand =
+      from.at("operand").get<std::string>() == operand_name(OperandRole::w) ? OperandRole::w : OperandRole::x;
+  for (const auto& [name, member] : kFigures) from.at(name).get_to(twin.*member);
+}
+
+void from_json(const json& from, PrecisionScan& scan) {
+  scan = {.recipe = recipe_named(from.at("recipe").get<std::string>()).value(),
+          .pieces = from.at("pieces").get<int>(),
+          .loss = from.at("loss").get<double>(),
+          .twins = from.at("twins").get<std::vector<PrecisionTwin>>()};
+  if (from.contains("published")) from.at("published").get_to(scan.published);
+}
 
 std::string twin_name(const PrecisionTwin& twin) {
   if (twin.scope == PrecisionTwin::Scope::all_operands) return "all operands";
@@ -106,43 +109,16 @@ const PrecisionTwin* PrecisionScan::costliest() const {
 }
 
 std::string scan_json(const PrecisionScan& scan) {
-  json twins = json::array();
-  for (const PrecisionTwin& twin : scan.twins) {
-    json twin_json{{"scope", scope_name(twin.scope)},
-                   {"layer", twin.layer},
-                   {"class", gemm_class_name(twin.gemm_class)},
-                   {"operand", operand_name(twin.operand)}};
-    for (const auto& [name, member] : kFigures) twin_json[name] = as_json(twin.*member);
-    twins.push_back(std::move(twin_json));
-  }
-  json published = json::array();
-  for (const PublishedFit& fit : scan.published)
-    published.push_back(
-        {{"name", fit.name}, {"loss_change", as_json(fit.loss_change)}, {"divergence", as_json(fit.divergence)}});
   return json{{"recipe", recipe_info(scan.recipe).name},
               {"pieces", scan.pieces},
               {"loss", scan.loss},
-              {"twins", std::move(twins)},
-              {"published", std::move(published)}}
+              {"twins", scan.twins},
+              {"published", scan.published}}
       .dump();
 }
 
 std::optional<PrecisionScan> scan_in(const std::string& text) {
-  try {
-    const json from = parse_json(text);
-    const auto recipe = recipe_named(from.at("recipe").get<std::string>());
-    if (!recipe) return std::nullopt;
-    PrecisionScan scan{
-        .recipe = *recipe, .pieces = from.at("pieces").get<int>(), .loss = from.at("loss").get<double>(), .twins = {}};
-    for (const json& twin : from.at("twins")) scan.twins.push_back(twin_in(twin));
-    if (from.contains("published"))
-      for (const json& fit : from.at("published"))
-        scan.published.push_back(
-            {fit.at("name").get<std::string>(), figure_in(fit.at("loss_change")), figure_in(fit.at("divergence"))});
-    return scan;
-  } catch (const std::exception&) {  // no JSON, a missing key, an unknown name
-    return std::nullopt;
-  }
+  return read_scan<PrecisionScan>(text);
 }
 
 const ExpertCost* ExpertScan::find(int layer, int expert) const {
@@ -169,38 +145,13 @@ const LayerSimilarity* ExpertSimilarity::find(int layer) const {
 }
 
 std::string scan_json(const ExpertScan& scan) {
-  json experts = json::array(), pruning = json::array();
-  for (const ExpertCost& cost : scan.experts) experts.push_back(as_json(cost));
-  for (const PrunedModel& model : scan.pruning)
-    pruning.push_back({{"removed", model.removed},
-                       {"by_divergence", as_json(model.by_divergence)},
-                       {"by_saliency", as_json(model.by_saliency)},
-                       {"random", as_json(model.random)}});
-  return json{{"pieces", scan.pieces},
-              {"loss", scan.loss},
-              {"domains", scan.domains},
-              {"experts", std::move(experts)},
-              {"pruning", std::move(pruning)}}
-      .dump(-1, ' ', false, json::error_handler_t::replace);
+  return json(scan).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 std::optional<ExpertScan> expert_scan_in(const std::string& text) {
-  try {
-    const json from = parse_json(text);
-    ExpertScan scan{.pieces = from.at("pieces").get<int>(),
-                    .loss = from.at("loss").get<double>(),
-                    .domains = from.at("domains").get<std::vector<std::string>>()};
-    for (const json& cost : from.at("experts")) {
-      scan.experts.push_back(cost_in(cost));
-      if (scan.experts.back().loss_by_domain.size() != scan.domains.size()) return std::nullopt;
-    }
-    for (const json& model : from.at("pruning"))
-      scan.pruning.push_back({model.at("removed").get<int>(), figure_in(model.at("by_divergence")),
-                              figure_in(model.at("by_saliency")), figure_in(model.at("random"))});
-    return scan;
-  } catch (const std::exception&) {  // no JSON, a missing key
-    return std::nullopt;
-  }
+  auto scan = read_scan<ExpertScan>(text);
+  const auto lacks_domains = [&](const ExpertCost& cost) { return cost.loss_by_domain.size() != scan->domains.size(); };
+  return scan && std::ranges::none_of(scan->experts, lacks_domains) ? std::move(scan) : std::nullopt;
 }
 
 // Writes the cosines of the pairs (0, 1), (0, 2), ..., (1, 2), ...
@@ -212,8 +163,7 @@ std::string similarity_json(const ExpertSimilarity& similarity) {
     json pairs = json::array();
     for (int i = 0; i < layer.experts(); ++i)
       for (int j = i + 1; j < layer.experts(); ++j)
-        pairs.push_back(
-            as_json(FigureOfPieces{rounded(layer.cosine(i, j).mean), rounded(layer.cosine(i, j).interval)}));
+        pairs.push_back(FigureOfPieces{rounded(layer.cosine(i, j).mean), rounded(layer.cosine(i, j).interval)});
     layers.push_back({{"layer", layer.layer()}, {"experts", layer.experts()}, {"cosines", std::move(pairs)}});
   }
   return json{{"pieces", similarity.pieces}, {"layers", std::move(layers)}}.dump();
@@ -232,7 +182,7 @@ std::optional<ExpertSimilarity> similarity_in(const std::string& text) {
       LayerSimilarity& layer = similarity.layers.emplace_back(layer_json.at("layer").get<int>(), experts);
       auto pair = pairs.begin();
       for (int i = 0; i < experts; ++i)
-        for (int j = i + 1; j < experts; ++j) layer.set(i, j, figure_in(*pair++));
+        for (int j = i + 1; j < experts; ++j) layer.set(i, j, (pair++)->get<FigureOfPieces>());
     }
     return similarity;
   } catch (const std::exception&) {  // no JSON, a missing key

@@ -1,5 +1,6 @@
 // Measurements of a model by core/checkpoints/ablation/scans.h: the effect of a number format on its predictions,
-// operand by operand; the cost of removing experts; the similarity of experts.
+// operand by operand; the cost of removing experts; the similarity of experts. And by core/training/operand_scan.h: the
+// effects of rounding single operands on a training step.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "core/frame/figure_of_pieces.h"
 #include "core/frame/frame.h"
+#include "core/numerics/gemm_operand.h"
 #include "core/numerics/recipes.h"
+#include "core/numerics/statistics.h"
 
 namespace moescope {
 
@@ -116,5 +118,25 @@ std::string scan_json(const ExpertScan& scan);
 std::string similarity_json(const ExpertSimilarity& similarity);
 std::optional<ExpertScan> expert_scan_in(const std::string& json);  // nullopt if the text is not a scan
 std::optional<ExpertSimilarity> similarity_in(const std::string& json);
+
+// The effect on a training step of rounding a single operand, for each operand.
+// An operand of one GEMM, of all weights of one class in one layer.
+struct OperandEffect {
+  int layer = 0;  // -1 for the head
+  GemmClass gemm_class = GemmClass::experts;
+  OperandRole operand = OperandRole::x;
+  Direction gemm = Direction::forward;
+  std::string recipe;         // recipe that rounded it
+  double gradient_error = 0;  // |g - g0| / |g0| over all weights' gradients, g0 in FP32
+  double loss_change = 0;     // change of the batch's cross-entropy against FP32, nats per token; 0 for dgrad and wgrad
+  double share = 0;           // share of the sum of all gradient_error^2; 0 if no operand has an error
+};
+
+struct OperandScan {
+  std::vector<OperandEffect> effects;  // by gradient error, largest first
+  double loss = 0;                     // loss in FP32, nats per token
+  double all_gradient_error = 0;       // gradient error with all of these operands rounded
+  double all_loss_change = 0;
+};
 
 }  // namespace moescope

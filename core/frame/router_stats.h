@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -143,5 +144,16 @@ DispatchTotals dispatch_totals(const VolumeFrame& volume, bool deduplicated);
 // Saved by DeepEP: 1 - network bytes of DeepEP / network bytes of the standard all-to-all, for the dispatch of one
 // routing. kNoValue if no copy crosses nodes.
 double saved_by_deepep(const VolumeFrame& volume);
+
+// Loads that are known up to a factor, as shares are: they are kept as counts of which the mean is kCountsOfFairShare.
+inline constexpr double kCountsOfFairShare = 10'000;
+// Readers set padding_fraction to it if the loads are ratios, which have no rows to pad: ImportedRun keeps it missing.
+inline constexpr float kNoRows = -std::numeric_limits<float>::infinity();
+
+// True for the loads of a log that has shares and does not say of how many tokens.
+inline bool are_shares(const RunInfo& run, const RouterFrame& router) {
+  return run_origin(run) == RunOrigin::log && is_missing(router.padding_fraction) &&
+         std::ranges::any_of(router.tokens_per_expert, [](auto count) { return count > 0; });
+}
 
 }  // namespace moescope

@@ -153,12 +153,6 @@ ByteClass byte_class(std::uint8_t byte) {
   return ByteClass::other;
 }
 
-const char* byte_class_name(ByteClass byte_class) {
-  static constexpr const char* kNames[kNumByteClasses] = {"a-z",      "A-Z",    "0-9",   "space", "line end",
-                                                          "brackets", "quotes", "+-*/=", "other"};
-  return kNames[static_cast<int>(byte_class)];
-}
-
 std::vector<float> byte_class_lift(const SpecialisationFrame& frame) {
   const std::size_t experts = frame.n_experts();
   if (frame.byte_256E.empty()) return {};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/frame/frame.h"
+#include "core/numerics/names.h"
 
 namespace moescope {
 
@@ -69,7 +70,8 @@ float coactivation_baseline(int top_k, int n_experts);
 enum class ByteClass : std::uint8_t { lower, upper, digit, space, line_end, bracket, quote, operation, other };
 inline constexpr int kNumByteClasses = 9;
 ByteClass byte_class(std::uint8_t byte);
-const char* byte_class_name(ByteClass byte_class);
+inline constexpr auto byte_class_name =
+    names_of<ByteClass>("a-z", "A-Z", "0-9", "space", "line end", "brackets", "quotes", "+-*/=", "other");
 // P(class | e) / P(class), [kNumByteClasses, E].
 std::vector<float> byte_class_lift(const SpecialisationFrame& frame);
 

@@ -12,9 +12,9 @@
 #include "core/config/config_toml.h"
 #include "core/files/assets.h"
 #include "core/files/text/words.h"
+#include "core/lessons/digest.h"
 #include "core/lessons/lesson_figures.h"
 #include "core/lessons/toml_runs.h"
-#include "core/numerics/digest.h"
 #include "core/training/run_cost.h"
 
 namespace moescope {

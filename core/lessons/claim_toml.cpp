@@ -9,8 +9,8 @@
 #include "core/files/assets.h"
 #include "core/files/text/words.h"
 #include "core/lessons/claim.h"
+#include "core/lessons/digest.h"
 #include "core/lessons/toml_runs.h"
-#include "core/numerics/digest.h"
 
 namespace moescope {
 namespace {

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "core/files/text/words.h"
+#include "core/lessons/digest.h"
 #include "core/lessons/lesson_figures.h"
 #include "core/lessons/run_pool.h"
-#include "core/numerics/digest.h"
 
 namespace moescope {
 namespace {

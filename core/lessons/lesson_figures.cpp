@@ -23,7 +23,7 @@
 #include "core/frame/specialisation.h"
 #include "core/numerics/quantize.h"
 #include "core/numerics/rng.h"
-#include "core/numerics/statistics/correlation.h"
+#include "core/numerics/statistics.h"
 
 namespace moescope {
 

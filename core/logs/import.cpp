@@ -13,7 +13,7 @@
 #include "core/files/text/words.h"
 #include "core/frame/describe.h"
 #include "core/frame/figures.h"
-#include "core/frame/load_ratios.h"
+#include "core/frame/router_stats.h"
 #include "core/logs/standard_input.h"
 #include "core/recording/history/step_axis.h"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/numerics/statistics/divergence.h"
+#include "core/numerics/statistics.h"
 
 namespace moescope {
 

@@ -27,22 +27,6 @@ const GemmInfo& info_of(Gemm gemm) {
 
 }  // namespace
 
-const char* operand_name(OperandRole operand) {
-  static constexpr const char* kNames[] = {"x", "W", "dY"};
-  return kNames[static_cast<int>(operand)];
-}
-
-const char* direction_name(Direction direction) {
-  static constexpr const char* kNames[] = {"forward", "dgrad", "wgrad"};
-  return kNames[static_cast<int>(direction)];
-}
-
-const char* gemm_class_name(GemmClass gemm_class) {
-  static constexpr const char* kNames[kNumQuantClasses] = {"experts",     "shared_experts", "dense_ffn", "attention",
-                                                           "router_gate", "head",           "payload"};
-  return kNames[static_cast<int>(gemm_class)];
-}
-
 GemmClass gemm_class_of(Gemm gemm) {
   return info_of(gemm).gemm_class;
 }

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/numerics/names.h"
+
 namespace moescope {
 
 enum class OperandRole : std::uint8_t { x, w, dy };
@@ -50,9 +52,11 @@ enum class Gemm : std::uint8_t {
 };
 inline constexpr int kNumGemms = 19;
 
-const char* operand_name(OperandRole operand);      // "x", "W", "dY"
-const char* direction_name(Direction direction);    // "forward", "dgrad", "wgrad"
-const char* gemm_class_name(GemmClass gemm_class);  // as the key in [precision]
+inline constexpr auto operand_name = names_of<OperandRole>("x", "W", "dY");
+inline constexpr auto direction_name = names_of<Direction>("forward", "dgrad", "wgrad");
+// As the keys in [precision].
+inline constexpr auto gemm_class_name =
+    names_of<GemmClass>("experts", "shared_experts", "dense_ffn", "attention", "router_gate", "head", "payload");
 GemmClass gemm_class_of(Gemm gemm);
 const char* gemm_name(Gemm gemm);  // within its class: "wq", "w1", "dispatch"
 // Returns nullopt if the class has no GEMM of this name.

@@ -13,9 +13,6 @@
 namespace moescope {
 namespace {
 
-constexpr const char* kRuleNames[] = {"floor", "rceil", "even", "ceil"};
-constexpr const char* kGranularityNames[] = {"tensor", "row", "1x128", "128x128"};  // by ScaleGranularity
-
 constexpr NamedFormat kFormats[] = {
     {"fp32", {}, true},
     {"bf16", kBf16Format, true},
@@ -139,20 +136,6 @@ double sqnr_by(const QuantFormat& format, ScaleRule rule) {
 }
 
 }  // namespace
-
-std::optional<ScaleRule> scale_rule_named(std::string_view name) {
-  const auto found = std::ranges::find(kRuleNames, name);
-  if (found == std::end(kRuleNames)) return std::nullopt;
-  return static_cast<ScaleRule>(found - std::begin(kRuleNames));
-}
-
-const char* scale_rule_name(ScaleRule rule) {
-  return kRuleNames[static_cast<int>(rule)];
-}
-
-const char* granularity_name(ScaleGranularity granularity) {
-  return kGranularityNames[static_cast<int>(granularity)];
-}
 
 std::span<const NamedFormat> named_formats() {
   return kFormats;

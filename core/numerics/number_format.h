@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "core/numerics/float_formats.h"
+#include "core/numerics/names.h"
 
 namespace moescope {
 
@@ -20,13 +21,12 @@ enum class QuantScheme : std::uint8_t { fp32, bf16, fp8, mx, nvfp4 };
 // Rule that computes the E8M0 scale of an MX block from its largest magnitude, as in torchao (FLOOR is OCP's rule;
 // RCEIL is NVIDIA's rule and the default for training). scale_rules.h has the exact definitions.
 enum class ScaleRule : std::uint8_t { floor, rceil, even, ceil };
-std::optional<ScaleRule> scale_rule_named(std::string_view name);
-const char* scale_rule_name(ScaleRule rule);
+inline constexpr auto scale_rule_name = names_of<ScaleRule>("floor", "rceil", "even", "ceil");
 
 // Values that share one FP32 scale of fp8. "row" is a row of the operand as the GEMM reads it: it has the full length
 // of the contracting dimension.
 enum class ScaleGranularity : std::uint8_t { tensor, row, block_1x128, block_128x128 };
-const char* granularity_name(ScaleGranularity granularity);  // "tensor", "1x128"
+inline constexpr auto granularity_name = names_of<ScaleGranularity>("tensor", "row", "1x128", "128x128");
 
 // stochastic: y between two neighbours a < b of the format gives b with probability (y - a) / (b - a), to 2^-17, so
 // that the mean of q is x wherever nothing clips. y is moved by (k + 1/2) / 2^16 of b - a, where k is a signed draw of

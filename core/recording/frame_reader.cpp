@@ -43,9 +43,8 @@ float get_float(Statement& row) {
   return row.get_real(value) ? static_cast<float>(value) : kNoValue;
 }
 
-template <class Enum>
-Enum enumerator(const std::string& name, Names<Enum> names, const char* what) {
-  if (const auto found = find_named(name, names)) return *found;
+auto enumerator(const std::string& name, const auto& names, const char* what) {
+  if (const auto found = names.find(name)) return *found;
   throw std::runtime_error(std::string(what) + " is '" + name + "'");
 }
 
@@ -103,10 +102,7 @@ class RowReader {
     const auto counts = array_of<std::uint32_t>(row_.get_blob(), kHalfOctaves, column.name);
     std::copy(counts.begin(), counts.end(), bins.begin());
   }
-  template <class Enum>
-  void name(Enum& value, Column column, Names<Enum> names) {
-    value = enumerator(row_.get_text(), names, column.name);
-  }
+  void name(auto& value, Column column, const auto& names) { value = enumerator(row_.get_text(), names, column.name); }
   void text(std::string& text, Column) { text = row_.get_text(); }
   void bytes(std::string& text, Column) {
     const auto blob = row_.get_blob();
@@ -116,7 +112,7 @@ class RowReader {
   void experts(SpecialisationFrame& special) { special.experts = to_int(sizes_[Size::experts]); }
   void nested(const auto&, const char*) {}
   void gemm(Gemm& gemm) {
-    const GemmClass gemm_class = enumerator(row_.get_text(), Names{gemm_class_name, kNumQuantClasses}, "gemm_class");
+    const GemmClass gemm_class = enumerator(row_.get_text(), gemm_class_name, "gemm_class");
     const std::string name = row_.get_text();
     const auto found = find_gemm(gemm_class, name);
     if (!found) throw std::runtime_error("weight is '" + name + "'");

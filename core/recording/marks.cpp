@@ -8,7 +8,6 @@
 #include "core/files/sqlite.h"
 #include "core/files/text/words.h"
 #include "core/numerics/recipes.h"
-#include "core/recording/earlier_seeds.h"
 #include "core/recording/recording_file.h"
 
 namespace moescope {

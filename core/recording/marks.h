@@ -41,4 +41,8 @@ void write_marker(const std::string& recording, const Marker& marker);
 // marker.text is empty.
 void replace_marker(Connection& connection, const Marker& marker);
 
+// Beginning of the text of the event at step 0 that holds the loss gaps of a run with earlier seeds
+// (core/findings/comparison/verdict.h). It is no mark and no note.
+inline constexpr const char* kEarlierSeeds = "earlier seeds, gaps of the ";
+
 }  // namespace moescope

@@ -93,7 +93,7 @@ class RowBinder {
     statement_.bind_blob(bytes.data(), bytes.size());
   }
   void bins(const auto& bins, Column) { statement_.bind_blob(bins.data(), bins.size() * sizeof(std::uint32_t)); }
-  void name(auto value, Column, auto names) { statement_.bind(names.name_of(value)); }
+  void name(auto value, Column, auto names) { statement_.bind(names(value)); }
   void text(const std::string& text, Column) { statement_.bind(text); }
   void bytes(const std::string& bytes, Column) { statement_.bind_blob(bytes.data(), bytes.size()); }
   void experts(const SpecialisationFrame&) {}

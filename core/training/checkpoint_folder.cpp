@@ -15,7 +15,6 @@
 #include "core/files/tensors/safetensors.h"
 #include "core/files/text/words.h"
 #include "core/files/whole_file.h"
-#include "core/files/whole_folder.h"
 #include "core/training/trainer.h"
 
 namespace moescope {
@@ -138,7 +137,7 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& folder) {
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     fs::path name = it->path().filename();
-    if (name.extension() == ".replaced") name = name.stem();  // left by a program that was killed (whole_folder.h)
+    if (name.extension() == ".replaced") name = name.stem();  // left by a program that was killed (whole_file.h)
     const std::int64_t step = step_of(name.string());
     if (step >= 0 && it->is_directory(error) && !checkpoint_files(folder, step).empty()) steps.push_back(step);
   }

@@ -19,7 +19,7 @@ struct RunToSave {
   std::function<void(const std::string& file)> save;
 };
 // Saves the runs and their order as FOLDER/<step>, which is either complete or as it was before, even after a power cut
-// (whole_folder.h). Replaces an earlier checkpoint of the step. Throws std::runtime_error.
+// (whole_file.h). Replaces an earlier checkpoint of the step. Throws std::runtime_error.
 void write_checkpoint(const std::string& folder, std::int64_t step, const std::vector<RunToSave>& runs);
 
 // Removes the files of a checkpoint, and its folder if nothing else is in it.

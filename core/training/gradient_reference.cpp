@@ -14,7 +14,7 @@
 #include "core/model/moe/router.h"
 #include "core/model/routing_flips.h"
 #include "core/numerics/bf16_rounding.h"
-#include "core/numerics/statistics/divergence.h"
+#include "core/numerics/statistics.h"
 
 namespace moescope {
 namespace {

@@ -1,7 +1,6 @@
 // Compares a run's gradients, routing and predictions with those of an FP32 pass with the same weights and batch.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/config/operand_recipes.h"
-#include "core/frame/operand_costs.h"
+#include "core/frame/model_scans.h"
 #include "core/model/text/dataset.h"
 
 namespace moescope {

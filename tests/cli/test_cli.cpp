@@ -4,7 +4,7 @@
 #include "core/config/config_toml.h"
 #include "core/findings/comparison/operand_sqnr.h"
 #include "core/recording/recording.h"
-#include "core/training/engine/queue_file.h"
+#include "core/training/engine/run_queue.h"
 #include "tests/support/cli_fixture.h"
 #include "tests/support/sample_frames.h"
 

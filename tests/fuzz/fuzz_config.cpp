@@ -7,7 +7,7 @@
 #include "core/config/config_toml.h"
 #include "core/config/setup_link.h"
 #include "core/lessons/lesson.h"
-#include "core/training/engine/queue_file.h"
+#include "core/training/engine/run_queue.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;

@@ -246,7 +246,7 @@ std::optional<OperandFormat> block_format_of(const std::string& stem) {
   const std::size_t split = stem.rfind('_');
   if (!stem.starts_with("blocks_") || split <= 7) return std::nullopt;
   const auto element = element_named(stem.substr(7, split - 7));
-  const auto rule = scale_rule_named(stem.substr(split + 1));
+  const auto rule = scale_rule_name.find(stem.substr(split + 1));
   if (!element || !rule) return std::nullopt;
   return mx_format(*element, *rule, 32);
 }

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "app/workspaces/overview.h"
+#include "app/workspaces/workspaces.h"
 #include "core/config/config_difference.h"
 #include "core/findings/comparison/operand_sqnr.h"
 #include "core/frame/router_stats.h"

@@ -10,7 +10,7 @@
 #include <ranges>
 #include <vector>
 
-#include "core/numerics/statistics/student_t.h"
+#include "core/numerics/statistics.h"
 #include "tests/support/controls.h"
 #include "tests/support/random_run.h"
 #include "tests/support/screen_test.h"

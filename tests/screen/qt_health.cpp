@@ -18,7 +18,6 @@
 #include "app/setup/field_editor.h"
 #include "app/window/main_window.h"
 #include "app/workspaces/compare_workspace.h"
-#include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "app/workspaces/workspaces.h"
 #include "core/frame/frame.h"

@@ -18,7 +18,6 @@
 #include "app/start/first_steps.h"
 #include "app/start/full_page.h"
 #include "app/window/main_window.h"
-#include "app/workspaces/overview.h"
 #include "app/workspaces/panel_dock.h"
 #include "app/workspaces/workspace.h"
 #include "app/workspaces/workspace_tabs.h"

@@ -12,7 +12,6 @@
 #include "widgets/look/setting_labels.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/plots/color_scale.h"
 
 using namespace moescope;

@@ -27,7 +27,6 @@
 #include "app/setup/setup_form.h"
 #include "app/window/frame_clock.h"
 #include "app/workspaces/compare_workspace.h"
-#include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "app/workspaces/workspaces.h"
 #include "core/config/config_toml.h"

@@ -30,7 +30,6 @@
 #include "app/setup/open_dialogs.h"
 #include "app/setup/setup_form.h"
 #include "app/window/commands.h"
-#include "app/workspaces/overview.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "app/workspaces/workspaces.h"
 #include "core/config/config_difference.h"

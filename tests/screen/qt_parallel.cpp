@@ -16,7 +16,6 @@
 #include "app/actions/run_control.h"
 #include "app/export/export_actions.h"
 #include "app/window/main_window.h"
-#include "app/workspaces/cluster_workspace.h"
 #include "app/workspaces/workspace_tabs.h"
 #include "app/workspaces/workspaces.h"
 #include "core/cluster/ranks/volumes.h"

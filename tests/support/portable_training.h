@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/lessons/digest.h"
 #include "core/model/learner.h"
-#include "core/numerics/digest.h"
 #include "core/numerics/matrix_units.h"
 
 namespace moescope {

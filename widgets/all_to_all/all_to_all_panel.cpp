@@ -12,7 +12,6 @@
 #include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/panel/controls.h"
 #include "widgets/plots/axis.h"
 #include "widgets/selection/compared_runs.h"

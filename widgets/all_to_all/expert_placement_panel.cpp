@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/frame/load_ratios.h"
+#include "core/frame/router_stats.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"

@@ -9,8 +9,6 @@
 #include <utility>
 
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
-#include "widgets/panel/metric_text.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/selection/compared_runs.h"
 

@@ -4,8 +4,7 @@
 #include <cmath>
 
 #include "core/cluster/ranks/routing_patterns.h"
-#include "widgets/look/type_scale.h"
-#include "widgets/panel/metric_text.h"
+#include "widgets/look/tokens.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {

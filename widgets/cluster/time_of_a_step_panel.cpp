@@ -9,9 +9,7 @@
 #include "core/cluster/step_model.h"
 #include "widgets/cluster/layer_lanes.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/panel/controls.h"
-#include "widgets/panel/metric_text.h"
 #include "widgets/selection/compared_runs.h"
 
 namespace moescope {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/findings/comparison/recorded_seeds.h"
+#include "core/findings/comparison/verdict.h"
 #include "core/numerics/index.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/panel/metric_text.h"

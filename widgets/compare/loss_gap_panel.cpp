@@ -354,8 +354,7 @@ QString LossGapPanel::captionOf(const GapPlot::Ground& ground) const {
 }
 
 void LossGapPanel::refill() {
-  plot_->setNotice(judged_->update());
-  if (!plot_->notice().isEmpty()) return;
+  if (plot_->showsNotice(judged_->update())) return;
   shown_->setVisible(!onTheSameTexts(*selection_));
   std::vector<GapSeries> series;
   for (int run = 0; run < std::ssize(selection_->histories()); ++run)

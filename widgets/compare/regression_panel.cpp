@@ -11,7 +11,6 @@
 #include "widgets/look/counted_text.h"
 #include "widgets/look/setting_labels.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/panel/controls.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/matrix_plot.h"

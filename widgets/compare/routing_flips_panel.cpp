@@ -9,7 +9,7 @@
 #include "core/findings/comparison/same_settings.h"
 #include "core/frame/frame.h"
 #include "widgets/look/layouts.h"
-#include "widgets/look/type_scale.h"
+#include "widgets/look/tokens.h"
 
 namespace moescope {
 namespace {
@@ -160,8 +160,7 @@ QString RouterRoundingView::whyNothing() const {
 }
 
 void RouterRoundingView::refillLines() {
-  lines_->setNotice(whyNothing());
-  if (!lines_->notice().isEmpty()) return;
+  if (lines_->showsNotice(whyNothing())) return;
   const auto& history = selection_->histories()[selection_->run()];
   std::vector<LineSeries> series;
   for (std::size_t i = 0; i < kRoundingSources.size(); ++i)
@@ -554,8 +553,7 @@ QString RoutingFlipsPanel::whyNothing() const {
 }
 
 void RoutingFlipsPanel::refillLines() {
-  lines_->setNotice(whyNothing());
-  if (!lines_->notice().isEmpty()) return;
+  if (lines_->showsNotice(whyNothing())) return;
   std::vector<LineSeries> series;
   for (int run = rounding() ? 0 : 1; run < to_int(selection_->histories().size()); ++run)
     series.push_back({selection_->histories()[run], shownMetric(), kWholeRun, runLabel(*selection_, run),
@@ -564,8 +562,7 @@ void RoutingFlipsPanel::refillLines() {
 }
 
 void RoutingFlipsPanel::refillLayers() {
-  layers_->setNotice(whyNothing());
-  if (!layers_->notice().isEmpty()) return;
+  if (layers_->showsNotice(whyNothing())) return;
   const auto& layers = shown()->info().moe_layers;
   layers_->setLegend(rateLegend(isDark(palette())));
   layers_->setRowAxis(ticksOf(layers), QString("layer, %1").arg(runLabel(*selection_, shownRun())), false);

@@ -11,7 +11,6 @@
 #include "widgets/look/counted_text.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/axis.h"
 #include "widgets/plots/color_scale.h"

@@ -6,7 +6,6 @@
 #include <QPushButton>
 #include <QToolButton>
 #include <QWidget>
-#include <algorithm>
 #include <functional>
 #include <span>
 #include <utility>

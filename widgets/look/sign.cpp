@@ -2,7 +2,6 @@
 
 #include "core/findings/health.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 
 namespace moescope {
 namespace {

@@ -1,12 +1,15 @@
 // All colours, sizes and font sizes of the window, for the light and the dark theme. No other file contains such
-// literals (tests/include_rules.cmake). Sizes are in logical pixels at the usual font size; withType() of type_scale.h
+// literals (tests/include_rules.cmake). Sizes are in logical pixels at the usual font size; withType()
 // enlarges them.
 #pragma once
 
 #include <QColor>
 #include <QFont>
+#include <QFontMetrics>
 #include <QPalette>
+#include <QWidget>
 #include <array>
+#include <functional>
 
 namespace moescope {
 
@@ -71,5 +74,17 @@ QFont formulaFont(const QFont& body);
 
 // Returns the luminance contrast of two opaque colours, 1 to 21 (WCAG 2.1, 1.4.3).
 double contrast(QRgb a, QRgb b);
+
+// Sizes scale with the font, which grows in the projector view and on a screen of high resolution.
+
+// Sets the font whose scale is 1. Called when a theme is applied.
+void setUsualType(const QFont& font);
+// Returns the scale of a font: 1 for the usual font and smaller fonts, and at least the enlargement of the
+// application's font.
+double typeScale(const QFontMetrics& metrics);
+int withType(double pixels, const QFontMetrics& metrics);
+
+// Calls `size` now and whenever the widget's font changes, for sizes that are set once.
+void followFont(QWidget* widget, std::function<void()> size);
 
 }  // namespace moescope

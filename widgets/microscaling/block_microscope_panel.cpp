@@ -16,7 +16,6 @@
 #include "widgets/look/row_delegate.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/microscaling/block/block_bars.h"
 #include "widgets/microscaling/block/block_cards.h"
 #include "widgets/microscaling/block/block_table.h"

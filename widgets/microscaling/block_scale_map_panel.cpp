@@ -2,14 +2,13 @@
 
 #include <QGridLayout>
 #include <QKeyEvent>
-#include <QMouseEvent>
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
 #include "core/files/text/words.h"
 #include "widgets/look/counted_text.h"
-#include "widgets/look/type_scale.h"
+#include "widgets/look/tokens.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
 

@@ -9,7 +9,7 @@
 #include "core/findings/comparison/verdict.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/style.h"
-#include "widgets/look/type_scale.h"
+#include "widgets/look/tokens.h"
 #include "widgets/microscaling/tables.h"
 #include "widgets/panel/controls.h"
 #include "widgets/panel/tensor_text.h"

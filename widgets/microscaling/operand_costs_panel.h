@@ -13,7 +13,6 @@
 
 #include "core/files/text/value_table.h"
 #include "core/frame/model_scans.h"
-#include "core/frame/operand_costs.h"
 #include "widgets/panel/panel.h"
 
 namespace moescope {

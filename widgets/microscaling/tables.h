@@ -12,7 +12,6 @@
 #include "core/numerics/index.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/plots/axis.h"
 
 namespace moescope {

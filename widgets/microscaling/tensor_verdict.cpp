@@ -9,7 +9,6 @@
 #include "core/findings/quant_watch.h"
 #include "core/recording/history/router_window.h"
 #include "widgets/look/counted_text.h"
-#include "widgets/look/setting_labels.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/panel/tensor_text.h"
 #include "widgets/plots/axis.h"

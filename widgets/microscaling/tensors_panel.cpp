@@ -12,7 +12,6 @@
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/row_delegate.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/microscaling/tables.h"
 #include "widgets/panel/format_text.h"
 #include "widgets/plots/color_scale.h"

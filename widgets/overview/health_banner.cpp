@@ -14,7 +14,6 @@
 #include "widgets/look/setting_labels.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/overview/findings_panel.h"
 #include "widgets/overview/sentence_links.h"
 #include "widgets/overview/verdict_tiles.h"

@@ -39,14 +39,6 @@ QString meanText(int steps) {
   return steps > 0 ? QString("mean of %1 steps").arg(steps) : QString("none");
 }
 
-// True if the run has values of a metric; NaN counts as a value.
-bool hasAny(const History& run, Metric metric) {
-  const StepRange steps = run.steps();
-  if (steps.empty()) return false;
-  const PyramidBin all = run.series(metric, kWholeRun, steps, 1).front();
-  return all.finite > 0 || all.non_finite > 0;
-}
-
 }  // namespace
 
 LossPanel::LossPanel(Selection* selection, QWidget* parent)
@@ -182,7 +174,7 @@ void LossPanel::refill() {
   const History* history = selection_->history();
   if (!hasSteps(plot_)) return;
   const auto& histories = selection_->histories();
-  if (std::ranges::none_of(histories, [this](const auto& run) { return hasAny(*run, shownMetric()); }))
+  if (std::ranges::none_of(histories, [this](const auto& run) { return run->has_values(shownMetric()); }))
     return plot_->setNotice(history->info().config_toml.empty()
                                 ? notInLogNotice(history->info(), metricName(shownMetric()))
                                 : QString("%1: no value yet").arg(metricName(shownMetric())));
@@ -197,7 +189,7 @@ void LossPanel::refill() {
     series.back().other_text_from = other_text_from(*histories[0], *histories[run]);
     other_text = std::min(other_text, series.back().other_text_from);
   }
-  if (shownMetric() == Metric::ce_loss && histories.size() == 1 && hasAny(*histories[0], Metric::val_loss)) {
+  if (shownMetric() == Metric::ce_loss && histories.size() == 1 && histories[0]->has_values(Metric::val_loss)) {
     series.push_back({histories[0], Metric::val_loss, kWholeRun, "validation", 0, 0});
     series.back().points = true;
   }

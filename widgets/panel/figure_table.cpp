@@ -6,7 +6,6 @@
 
 #include "core/numerics/index.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 
 namespace moescope {
 namespace {

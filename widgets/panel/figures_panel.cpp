@@ -20,11 +20,6 @@ constexpr int kTileGap = 2;
 const QString kDash = QStringLiteral("\u2013");  // no value
 constexpr double kRoomAboveReference = 1.2;      // the value axis reaches so many times a reference
 
-bool hasCurve(const History& run, Metric metric, int layer) {
-  const PyramidBin all = run.series(metric, layer, run.steps(), 1).front();
-  return all.finite > 0 || all.non_finite > 0;
-}
-
 }  // namespace
 
 FiguresPanel::FiguresPanel(Selection* selection, const QString& title, std::vector<Figure> figures, QWidget* parent)
@@ -258,7 +253,7 @@ void FiguresPanel::addOtherRuns(std::vector<LineSeries>& series) const {
     const auto& history = selection_->histories()[run];
     if (run == selection_->run() || selection_->isNoiseTwin(run) || history->steps().empty()) continue;
     const int layer = layerIn(*history, shown_);
-    if (hasCurve(*history, tileMetric(shown_), layer))
+    if (history->has_values(tileMetric(shown_), layer))
       series.push_back(
           {history, tileMetric(shown_), layer, runLetter(*selection_, run), runColor(*selection_, run), 0});
   }
@@ -266,8 +261,7 @@ void FiguresPanel::addOtherRuns(std::vector<LineSeries>& series) const {
 
 void FiguresPanel::refill() {
   if (!hasSteps(plot_)) return;
-  plot_->setNotice(whyNothing(shown_));
-  if (!plot_->notice().isEmpty()) return;
+  if (plot_->showsNotice(whyNothing(shown_))) return;
   const Figure& figure = figures_[shown_];
   const MetricInfo& info = metric_info(figure.front());
   const auto& active = selection_->histories()[selection_->run()];
@@ -280,7 +274,7 @@ void FiguresPanel::refill() {
   for (auto metric = figure.rbegin(); metric != figure.rend(); ++metric) {  // the first is drawn over the others
     const int color = curveColor(*selection_, to_int(figure.rend() - metric) - 1);
     const MetricInfo& curve = metric_info(*metric);
-    if (*metric != figure.front() && !hasCurve(*active, *metric, layer)) continue;
+    if (*metric != figure.front() && !active->has_values(*metric, layer)) continue;
     QString label = QString::fromUtf8(figure.size() > 1 ? curve.name : curve.short_name);
     // A narrow plot has room for one word: "window" of "MaxVio (window)", "entropy" of "Score entropy".
     if (figure.size() > 1) label = label.section(u' ', -1).remove(u'(').remove(u')');

@@ -13,7 +13,6 @@
 #include "widgets/look/layouts.h"
 #include "widgets/look/style.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/panel/controls.h"
 #include "widgets/panel/explain_card.h"
 #include "widgets/panel/metric_text.h"

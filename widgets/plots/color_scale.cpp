@@ -6,7 +6,7 @@
 #include <span>
 
 #include "core/numerics/index.h"
-#include "widgets/look/type_scale.h"
+#include "widgets/look/tokens.h"
 
 namespace moescope {
 namespace {

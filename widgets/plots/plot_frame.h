@@ -38,6 +38,11 @@ class PlotFrame : public QWidget {
   void markDirty();
   // Sets the reason why there is nothing to show; empty if there is something.
   void setNotice(const QString& notice) { notice_ = withSettingLabels(notice); }
+  // Sets the notice. Returns false if it is empty, so that there are data to show.
+  bool showsNotice(const QString& notice) {
+    setNotice(notice);
+    return !notice.isEmpty();
+  }
   const QString& notice() const { return notice_; }
   // Text of a link under a notice; empty: none. A click, and the key Enter, emit linkFollowed().
   std::function<QString(const QString& notice)> linkUnder;

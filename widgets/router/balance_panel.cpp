@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/frame/load_ratios.h"
 #include "core/frame/router_stats.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/panel/metric_text.h"
@@ -187,8 +186,7 @@ QString BalancePanel::whyNothing() const {
 }
 
 void BalancePanel::refillLines() {
-  lines_->setNotice(whyNothing());
-  if (!lines_->notice().isEmpty()) return;
+  if (lines_->showsNotice(whyNothing())) return;
   const auto& active = selection_->histories()[selection_->run()];
   const RunInfo& info = active->info();
   lines_->setCaption(window() ? "MaxVio, last " + countedText(info.window, "step") : QString("MaxVio of the batch"));
@@ -217,8 +215,7 @@ std::vector<std::uint8_t> BalancePanel::fetchLayers(StepRange range, int bins) c
 }
 
 void BalancePanel::refillLayers() {
-  layers_map_->setNotice(whyNothing());
-  if (!layers_map_->notice().isEmpty()) return;
+  if (layers_map_->showsNotice(whyNothing())) return;
   const History* history = selection_->history();
   const auto& layers = history->info().moe_layers;
   std::vector<Tick> ticks;

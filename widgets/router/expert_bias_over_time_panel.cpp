@@ -118,8 +118,7 @@ void ExpertBiasOverTimePanel::growScale() {
 }
 
 void ExpertBiasOverTimePanel::refillMap() {
-  map_->setNotice(whyNothing());
-  if (!map_->notice().isEmpty()) return;
+  if (map_->showsNotice(whyNothing())) return;
   const std::vector<float> bias = biasNow();
   growScale();
   const int experts = to_int(bias.size());
@@ -164,8 +163,7 @@ std::vector<PyramidBin> ExpertBiasOverTimePanel::curve(StepRange range, int bins
 }
 
 void ExpertBiasOverTimePanel::refillLines() {
-  lines_->setNotice(whyNothing());
-  if (!lines_->notice().isEmpty()) return;
+  if (lines_->showsNotice(whyNothing())) return;
   const auto& active = selection_->histories()[selection_->run()];
   const auto series = [&](const QString& label, int color, double share, int expert) {
     return LineSeries{

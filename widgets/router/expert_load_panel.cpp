@@ -9,7 +9,6 @@
 #include "core/frame/router_stats.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/panel/controls.h"
 #include "widgets/plots/margin_bars.h"
 #include "widgets/selection/compared_runs.h"

@@ -11,12 +11,10 @@
 
 #include "core/files/text/text_escape.h"
 #include "core/frame/frame.h"
-#include "core/frame/load_ratios.h"
 #include "core/frame/router_stats.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/panel/controls.h"
 #include "widgets/panel/metric_text.h"
@@ -528,8 +526,7 @@ QString ExpertPanel::mostSimilarText() const {
 }
 
 void ExpertPanel::refillLoad() {
-  load_->setNotice(whyNothing());
-  if (!load_->notice().isEmpty()) return;
+  if (load_->showsNotice(whyNothing())) return;
   const auto& active = selection_->histories()[selection_->run()];
   const int layer = selection_->layer(), expert = selection_->expert();
   load_->setReferences({{1, "fair"}});
@@ -543,8 +540,7 @@ void ExpertPanel::refillLoad() {
 }
 
 void ExpertPanel::refillBias() {
-  bias_->setNotice(whyNothing().isEmpty() ? QString() : QString(QChar(u' ')));
-  if (!bias_->notice().isEmpty()) return;
+  if (bias_->showsNotice(whyNothing().isEmpty() ? QString() : QString(QChar(u' ')))) return;
   const auto& active = selection_->histories()[selection_->run()];
   const int layer = selection_->layer(), expert = selection_->expert();
   bias_->setAtLeastShown(0, 0);
@@ -565,8 +561,7 @@ void ExpertPanel::refillBias() {
 }
 
 void ExpertPanel::refillDomains() {
-  domains_->setNotice(whyNothing().isEmpty() ? QString() : QString(QChar(u' ')));
-  if (!domains_->notice().isEmpty()) return;
+  if (domains_->showsNotice(whyNothing().isEmpty() ? QString() : QString(QChar(u' ')))) return;
   const History* history = selection_->history();
   const auto measured = specialisation();
   const auto& names = history->info().domains;
@@ -586,8 +581,7 @@ void ExpertPanel::refillDomains() {
 }
 
 void ExpertPanel::refillTokens() {
-  tokens_->setNotice(whyNothing().isEmpty() ? QString() : QString(QChar(u' ')));
-  if (!tokens_->notice().isEmpty()) return;
+  if (tokens_->showsNotice(whyNothing().isEmpty() ? QString() : QString(QChar(u' ')))) return;
   const History* history = selection_->history();
   std::vector<std::shared_ptr<const TokenFrame>> frames;
   std::vector<const TokenFrame*> texts;

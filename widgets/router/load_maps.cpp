@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "core/frame/expert_map.h"
-#include "core/frame/load_ratios.h"
 #include "core/frame/router_stats.h"
 #include "widgets/panel/metric_text.h"
 

@@ -23,16 +23,14 @@ ScoresView::ScoresView(Selection* selection, QWidget* parent) : QWidget(parent),
                      .front = "chosen",
                      .shares = true});
   scores_->refill = [this] {
-    scores_->setNotice(whyNothing());
-    if (!scores_->notice().isEmpty()) return;
+    if (scores_->showsNotice(whyNothing())) return;
     const Counts current = counts();
     scores_->setHistograms(current.rejected, current.chosen, curveColor(*selection_));
   };
   margins_ = new HalfOctavePlot(this);
   margins_->setAccessibleName("Tokens by margin");
   margins_->refill = [this] {
-    margins_->setNotice(whyNothing().isEmpty() ? QString() : QString(QChar(u' ')));
-    if (!margins_->notice().isEmpty()) return;
+    if (margins_->showsNotice(whyNothing().isEmpty() ? QString() : QString(QChar(u' ')))) return;
     const QString unit = biasUnit(*selection_->history(), selection_->step());
     margins_->setTexts({.value = "margin",
                         .counted = "share of tokens",

@@ -10,7 +10,7 @@
 
 #include "core/frame/specialisation.h"
 #include "widgets/look/counted_text.h"
-#include "widgets/look/type_scale.h"
+#include "widgets/look/tokens.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/panel/controls.h"
 #include "widgets/selection/compared_runs.h"

@@ -286,8 +286,7 @@ LineSeries RoutingStabilityPanel::series(const QString& label, int color,
 
 void RoutingStabilityPanel::refillLines() {
   bringUpToDate();
-  lines_->setNotice(whyNoTrack());
-  if (!lines_->notice().isEmpty()) return;
+  if (lines_->showsNotice(whyNoTrack())) return;
   const bool sets = wholeSets();
   const auto values = [sets](const StabilityPoint& p) -> const std::vector<float>& {
     return sets ? p.unchanged_L : p.shared_L;
@@ -320,8 +319,7 @@ void RoutingStabilityPanel::refillLines() {
 
 void RoutingStabilityPanel::refillLayers() {
   bringUpToDate();
-  layers_->setNotice(whyNoTrack());
-  if (!layers_->notice().isEmpty()) return;
+  if (layers_->showsNotice(whyNoTrack())) return;
   layers_->fetch = [this](StepRange range, int bins) {
     const std::size_t rows = track_.layers().size();
     std::vector<PyramidBin> cells(rows * bins);
@@ -344,8 +342,7 @@ void RoutingStabilityPanel::refillLayers() {
 
 void RoutingStabilityPanel::refillBars() {
   bringUpToDate();
-  bars_->setNotice(whyNoTrack());
-  if (!bars_->notice().isEmpty()) return;
+  if (bars_->showsNotice(whyNoTrack())) return;
   const StabilityPoint* point = track_.at(selection_->step());
   if (!point) return bars_->setNotice("No earlier routing to compare with at this step: choose a later step");
   std::vector<StabilityBars::Bar> bars;

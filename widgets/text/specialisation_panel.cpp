@@ -11,7 +11,6 @@
 #include "widgets/look/fitted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
-#include "widgets/look/type_scale.h"
 #include "widgets/panel/byte_text.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/selection/compared_runs.h"

@@ -133,7 +133,7 @@ namespace {
 constexpr int kGateSchema = 1;  // version of --json; rises when a key changes its meaning or is removed
 
 // Words of --fail-on; "too early" is written with a hyphen.
-std::string verdict_word(GateVerdict verdict) {
+std::string gate_verdict_word(GateVerdict verdict) {
   std::string word = gate_verdict_name(verdict);
   std::ranges::replace(word, ' ', '-');
   return word;
@@ -183,10 +183,10 @@ std::vector<GateVerdict> gate_verdicts(const std::string& words) {
   for (std::string_view unread_words = words;;) {
     const bool is_last = unread_words.find(',') == std::string_view::npos;
     const std::string_view word = take_until(unread_words, ',');
-    const auto found = std::ranges::find(kVerdicts, word, verdict_word);
+    const auto found = std::ranges::find(kVerdicts, word, gate_verdict_word);
     if (found == kVerdicts.end())
       throw std::runtime_error(fmt::format("--fail-on: \"{}\" is not a verdict of --against; allowed: {}", word,
-                                           joined(kVerdicts, ", ", verdict_word)));
+                                           joined(kVerdicts, ", ", gate_verdict_word)));
     verdicts.push_back(*found);
     if (is_last) return verdicts;
   }
@@ -202,7 +202,7 @@ Report report_of(const GateResult& result) {
   for (const GateExit& exit : gate.exits)
     report.sentence(fmt::format("{:<8}{}", side_word(gate, exit), exit_text(gate, exit)));
   report.value({.key = "moescope_gate"}, kGateSchema);
-  report.value({.key = "verdict"}, verdict_word(gate.verdict));
+  report.value({.key = "verdict"}, gate_verdict_word(gate.verdict));
   report.value({.key = "failed"}, result.failed);
   report.value({.key = "sentence"}, gate_sentence(gate));
   report.value({.key = "run"}, gate.name);

@@ -2,7 +2,7 @@
 
 #include "core/checkpoints/ablation/scans.h"
 #include "core/numerics/kernels/row_math.h"
-#include "core/numerics/statistics/divergence.h"
+#include "core/numerics/statistics.h"
 
 namespace moescope {
 namespace {

@@ -19,7 +19,7 @@
 #include "core/files/text/words.h"
 #include "core/model/routing_flips.h"
 #include "core/numerics/kernels/row_math.h"
-#include "core/numerics/statistics/divergence.h"
+#include "core/numerics/statistics.h"
 
 namespace moescope {
 namespace {

@@ -123,27 +123,6 @@ std::int64_t bytes_per_token(Payload payload, std::int64_t dim) {
   return 0;
 }
 
-const char* payload_name(Payload payload) {
-  static constexpr const char* kNames[] = {"bf16", "fp8", "mxfp8"};
-  return kNames[static_cast<int>(payload)];
-}
-
-Payload payload_named(std::string_view name) {
-  for (const Payload payload : {Payload::bf16, Payload::fp8, Payload::mxfp8})
-    if (name == payload_name(payload)) return payload;
-  throw std::runtime_error("payload '" + std::string(name) + "' is not known; allowed: bf16, fp8, mxfp8");
-}
-
-const char* all_to_all_name(AllToAll kind) {
-  return kind == AllToAll::standard ? "standard" : "deepep";
-}
-
-AllToAll all_to_all_named(std::string_view name) {
-  for (const AllToAll kind : {AllToAll::standard, AllToAll::deep_ep})
-    if (name == all_to_all_name(kind)) return kind;
-  throw std::runtime_error("all-to-all '" + std::string(name) + "' is not known; allowed: standard, deepep");
-}
-
 std::vector<LinkCopies> copies_by_link(const VolumeFrame& volume, AllToAll kind) {
   const int ranks = volume.ranks, per_node = volume.ranks_per_node;
   const int nodes = (ranks + per_node - 1) / per_node;
@@ -222,7 +201,7 @@ RowBytes wire_row_bytes(std::string_view payload, std::int64_t dim) {
   if (payload == "fp32") return {4 * dim, 4 * dim, 4 * dim, 4 * dim};
   if (payload != "bf16" && payload != "mxfp8")
     throw std::runtime_error("payload '" + std::string(payload) + "' is none of fp32, bf16, mxfp8");
-  const std::vector<AllToAllOp> ops = all_to_all_ops(payload_named(payload), false);
+  const std::vector<AllToAllOp> ops = all_to_all_ops(payload_name.get("payload", payload), false);
   const auto bytes = [&](std::size_t op) { return bytes_per_token(ops[op].payload, dim); };
   return {bytes(0), bytes(1), bytes(2), bytes(3)};
 }

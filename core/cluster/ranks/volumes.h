@@ -14,6 +14,7 @@
 
 #include "core/cluster/ranks/placement.h"
 #include "core/frame/frame.h"
+#include "core/numerics/names.h"
 
 namespace moescope {
 
@@ -39,12 +40,10 @@ std::vector<std::uint32_t> count_by_expert(std::span<const std::int32_t> topk_TK
 enum class Payload { bf16, fp8, mxfp8 };
 // Bytes of one token's row of `dim` values in an all-to-all. At dim 7168: 14,336, 7,392 and 7,392.
 std::int64_t bytes_per_token(Payload payload, std::int64_t dim);
-const char* payload_name(Payload payload);
-Payload payload_named(std::string_view name);  // throws std::runtime_error naming the allowed ones
+inline constexpr auto payload_name = names_of<Payload>("bf16", "fp8", "mxfp8");
 
 enum class AllToAll { standard, deep_ep };
-const char* all_to_all_name(AllToAll kind);
-AllToAll all_to_all_named(std::string_view name);  // throws std::runtime_error naming the allowed ones
+inline constexpr auto all_to_all_name = names_of<AllToAll>("standard", "deepep");
 
 // Token copies by link, of one rank or in total. A DeepEP copy to another node crosses the network to the rank with the
 // same local index there, which forwards it over NVLink to each other rank that needs it.

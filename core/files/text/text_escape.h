@@ -1,9 +1,11 @@
 // Writes bytes as printable ASCII: "\n", "\t", "\r", "\\", and "\xHH" for every other byte that is not printable. Used
-// for telemetry.probe and for texts in JSON lines.
+// for telemetry.probe and for texts in JSON lines. Also Base64.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -22,5 +24,12 @@ std::size_t utf8_bytes(std::string_view text, std::size_t i);
 // text become "\n", "\x1b" and "\u202e". The command line prints every such text through this function.
 std::string printable(std::string_view text);
 std::string printable_lines(std::string_view text);  // as printable(), but keeps line ends
+
+// Base64 text of bytes (RFC 4648).
+std::string base64(std::span<const std::uint8_t> bytes);
+// Uses - and _ in place of + and /, without padding, so that the text can be part of a link without escaping.
+std::string base64url(std::string_view bytes);
+// Decodes base64url text, with or without padding. nullopt if the text is not valid.
+std::optional<std::string> from_base64url(std::string_view text);
 
 }  // namespace moescope

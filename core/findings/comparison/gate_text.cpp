@@ -42,11 +42,6 @@ const GateExit& deciding_exit(const GateReport& report) {
 
 }  // namespace
 
-const char* gate_verdict_name(GateVerdict verdict) {
-  constexpr const char* kNames[] = {"same", "regressed", "differs", "better", "too early"};
-  return kNames[static_cast<std::size_t>(verdict)];
-}
-
 std::string figure_text(const GateFigure& figure) {
   const std::string name = figure.info->name;
   if (figure.operand) return name + ", " + place_text(*figure.operand);

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/findings/comparison/same_settings.h"
-#include "core/numerics/statistics/student_t.h"
+#include "core/numerics/statistics.h"
 
 namespace moescope {
 namespace {

@@ -12,13 +12,14 @@
 #include "core/findings/comparison/gap_track.h"
 #include "core/frame/metrics.h"
 #include "core/numerics/gemm_operand.h"
+#include "core/numerics/names.h"
 
 namespace moescope {
 
 // regressed: a figure left the band to its worse side. differs: only figures left of which neither side is worse, such
 // as the score margin, and figures to their better side.
 enum class GateVerdict : std::uint8_t { same, regressed, differs, better, too_early };
-const char* gate_verdict_name(GateVerdict verdict);  // "same", "regressed", "differs", "better", "too early"
+inline constexpr auto gate_verdict_name = names_of<GateVerdict>("same", "regressed", "differs", "better", "too early");
 
 // Why there is no verdict: too_early.
 enum class GateProblem : std::uint8_t {

@@ -10,11 +10,10 @@
 #include <utility>
 
 #include "core/files/text/words.h"
-#include "core/findings/comparison/recorded_seeds.h"
 #include "core/findings/comparison/same_settings.h"
 #include "core/frame/frame.h"
-#include "core/numerics/statistics/student_t.h"
-#include "core/recording/earlier_seeds.h"
+#include "core/numerics/statistics.h"
+#include "core/recording/marks.h"
 
 namespace moescope {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "core/files/text/words.h"
 #include "core/findings/explain/explain_parts.h"
-#include "core/frame/load_ratios.h"
 #include "core/frame/model_scans.h"
 #include "core/frame/router_stats.h"
 #include "core/frame/specialisation.h"

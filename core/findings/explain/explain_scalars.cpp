@@ -11,7 +11,6 @@
 #include "core/files/text/words.h"
 #include "core/findings/explain/explain_parts.h"
 #include "core/frame/frame.h"
-#include "core/frame/load_ratios.h"
 #include "core/frame/router_stats.h"
 #include "core/numerics/processor.h"
 #include "core/recording/history/router_window.h"

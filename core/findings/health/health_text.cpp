@@ -382,12 +382,6 @@ void keep_shorter(Health& health) {
   });
 }
 
-const char* health_verdict_name(HealthVerdict verdict) {
-  static constexpr const char* kNames[] = {"Cannot tell",     "Loads assumed", "Too early to tell", "Healthy",
-                                           "Needs attention", "Unhealthy",     "Training lost"};
-  return kNames[static_cast<int>(verdict)];
-}
-
 std::string advice_text(const Health& health) {
   std::string text = health.balance.empty() ? std::string() : health.balance.front() + ".";
   if (!health.help.empty()) text += (text.empty() ? "" : " ") + health.help;

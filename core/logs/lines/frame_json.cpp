@@ -7,7 +7,7 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/frame/describe.h"
-#include "core/frame/load_ratios.h"
+#include "core/frame/router_stats.h"
 #include "core/logs/lines/json_record.h"
 
 namespace moescope {
@@ -47,9 +47,8 @@ std::string text_of(const JsonFields& json, const char* key) {
   return text ? to_text(*text, key) : std::string();
 }
 
-template <class Enum>
-Enum named(const std::string& name, Names<Enum> names, const char* key) {
-  if (const auto found = find_named(name, names)) return *found;
+auto named(const std::string& name, const auto& names, const char* key) {
+  if (const auto found = names.find(name)) return *found;
   throw Unreadable(std::string(key) + ": \"" + name + "\" is not known");
 }
 
@@ -141,8 +140,7 @@ class RowFromJson {
       counts = to_counts(*list, column.key, kHalfOctaves, "bins");
     std::copy(counts.begin(), counts.end(), bins.begin());
   }
-  template <class Enum>
-  void name(Enum& value, Column column, Names<Enum> names) {
+  void name(auto& value, Column column, const auto& names) {
     value = named(text_of(json_, column.key), names, column.key);
   }
   void text(std::string& text, Column column) { text = text_of(json_, column.key); }
@@ -155,7 +153,7 @@ class RowFromJson {
   void gemm(Gemm& gemm) {
     GemmClass gemm_class = GemmClass::experts;
     if (const std::string name = text_of(json_, "gemm_class"); !name.empty())
-      gemm_class = named(name, Names{gemm_class_name, kNumQuantClasses}, "gemm_class");
+      gemm_class = named(name, gemm_class_name, "gemm_class");
     const std::string weight = text_of(json_, "weight");
     const auto found = find_gemm(gemm_class, weight);
     if (!found) throw Unreadable("weight: \"" + weight + "\" is not known");

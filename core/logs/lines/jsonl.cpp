@@ -82,7 +82,7 @@ class RowToJson {
   void bins(const auto& counts, Column column) {
     if (!counts.empty()) put(column, counts);
   }
-  void name(auto value, Column column, auto names) { put(column, names.name_of(value)); }
+  void name(auto value, Column column, auto names) { put(column, names(value)); }
   void text(const std::string& text, Column column) { put(column, text); }
   void bytes(const std::string& text, Column column) {
     sizes_.set(Size::tokens, to_int(text.size()));

@@ -19,7 +19,6 @@
 #include "core/files/tensors/npy.h"
 #include "core/files/tensors/open_tensors.h"
 #include "core/files/tensors/torch_file.h"
-#include "core/files/text/base64.h"
 #include "core/files/text/json_line.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"

@@ -8,7 +8,7 @@
 
 #include "core/files/text/json_text.h"
 #include "core/frame/figures.h"
-#include "core/frame/load_ratios.h"
+#include "core/frame/router_stats.h"
 #include "core/logs/runs/run_builder.h"
 #include "core/recording/history/settings_track.h"
 

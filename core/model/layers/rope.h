@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cassert>
-#include <cstddef>
 #include <span>
 #include <vector>
 

@@ -6,8 +6,8 @@
 #include <exception>
 #include <stdexcept>
 
-#include "core/files/text/base64.h"
 #include "core/files/text/json_text.h"
+#include "core/files/text/text_escape.h"
 #include "core/numerics/number_format.h"
 #include "core/numerics/quantize.h"
 

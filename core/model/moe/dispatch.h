@@ -5,7 +5,6 @@
 // choices, so that no sum depends on the rank that computes it.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>

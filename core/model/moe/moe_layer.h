@@ -12,7 +12,6 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "core/model/layers/arena.h"
 #include "core/model/layers/batch_part.h"

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/files/text/base64.h"
+#include "core/files/text/text_escape.h"
 #include "core/model/tokenizer/characters.h"
 #include "core/model/tokenizer/pattern.h"
 #include "core/model/tokenizer/text_steps.h"

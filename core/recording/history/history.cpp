@@ -412,6 +412,12 @@ std::vector<float> History::values_at(Metric metric, int layer, std::span<const 
   return out;
 }
 
+bool History::has_values(Metric metric, int layer) const {
+  if (steps().empty()) return false;
+  const PyramidBin all = series(metric, layer, steps(), 1).front();
+  return all.finite > 0 || all.non_finite > 0;
+}
+
 bool History::has_layer(int layer, StepRange steps) const {
   const std::lock_guard lock(state_->mutex);
   return state_->scalars.has_rows(layer, steps);

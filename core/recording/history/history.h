@@ -90,7 +90,8 @@ class History {
   std::vector<float> values_in(Metric metric, int layer, StepRange range) const {
     return values_at(metric, layer, steps_in(range));
   }
-  bool has_layer(int layer, StepRange steps) const;  // true if a frame of `steps` has the layer
+  bool has_layer(int layer, StepRange steps) const;             // true if a frame of `steps` has the layer
+  bool has_values(Metric metric, int layer = kWholeRun) const;  // NaN and infinity count as values
 
   // The functions below return values by bin: bin b holds the steps [edges[b], edges[b + 1]), or is the b-th of `bins`
   // equal slices of `range`.

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/training/trainer_snapshot.h"
+#include "core/training/trainer.h"
 
 namespace moescope {
 

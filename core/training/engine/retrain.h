@@ -5,20 +5,40 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "core/config/config_field.h"
+#include "core/config/run_config.h"
 #include "core/recording/history/history.h"
 #include "core/recording/recording.h"
 #include "core/training/capture.h"
 #include "core/training/engine/engine.h"
 #include "core/training/operand_scan.h"
-#include "core/training/recorded_run.h"
-#include "core/training/trainer_snapshot.h"
+#include "core/training/trainer.h"
 
 namespace moescope {
+
+// Settings and live changes of a recorded run, from the config and the markers of its history, so that it can be
+// trained again.
+
+// Returns the change in a marker of kind "change". Throws std::runtime_error with its step if it does not name a
+// setting and a valid value.
+LiveChange recorded_change(const Marker& marker);
+
+// Returns the settings at the first step. Throws std::runtime_error if they are not known or this version cannot read
+// them.
+RunConfig recorded_config(const RunInfo& info);
+// Returns the files and folders that the settings name and that a training reads, each with its key: "data.path:
+// texts". A recording of unknown origin can name any file, so a command names them before it reads them.
+std::set<std::string> named_inputs(const RunConfig& config);
+// Live changes with the step before which each took effect; without changes of telemetry.*, which do not affect
+// training.
+using StepChanges = std::vector<std::pair<std::int64_t, LiveChange>>;
+StepChanges recorded_changes(const History& history);
 
 struct RecordedTraining {
   RunConfig config;                             // config at the first step
@@ -85,7 +105,7 @@ struct RecomputePlan {
 
 // Builds the plan from the histories of the run and of the first run. Throws std::invalid_argument with the reason if
 // the step cannot be recomputed: it was not taken, or the run began from a checkpoint that is not kept. Also throws the
-// exceptions of recorded_config() and recorded_changes() (recorded_run.h).
+// exceptions of recorded_config() and recorded_changes().
 RecomputePlan plan_recompute(const History& run, const History& first, const OperandPlace& place, std::int64_t step,
                              std::shared_ptr<const TrainerSnapshot> from = nullptr, std::string from_file = {});
 

@@ -11,7 +11,7 @@
 #include "core/config/config_difference.h"
 #include "core/recording/recording.h"
 #include "core/training/engine/lock_step.h"
-#include "core/training/recorded_run.h"
+#include "core/training/engine/retrain.h"
 
 namespace moescope {
 

@@ -13,13 +13,41 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "core/config/run_config.h"
 #include "core/training/engine/engine.h"
 #include "core/training/engine/run_groups.h"
 
 namespace moescope {
+
+// The state of a queue of candidates beside its recordings, so that it can be continued after a restart of the program.
+//
+// TOML: `steps`, `finished_groups`, and the settings of each run as a [[run]]. The recordings determine what was
+// trained (finished_group()); the number of finished groups is only for lists of queues, which do not read the
+// recordings.
+
+struct QueueState {
+  std::vector<RunConfig> runs;  // run A, then its candidates
+  std::int64_t steps = 0;       // steps of every group, at least 1
+  int finished = 0;             // number of finished groups
+};
+
+inline constexpr const char* kQueueSuffix = ".queue";
+// Returns "sweep.queue" for "sweep.moescope" (the path from which path_of_group() makes the recordings), and the
+// reverse.
+std::string queue_file_of(const std::string& recording);
+std::string recording_of_queue(const std::string& queue_file);
+// Returns "sweep.queue" for "sweep-2.moescope" if there is such a file; empty if the recording does not belong to a
+// queue.
+std::string queue_file_beside(const std::string& group_recording);
+
+// Both throw std::runtime_error with file, line and key.
+QueueState parse_queue(std::string_view text, std::string_view file_name);
+QueueState load_queue(const std::string& path);
+void save_queue(const std::string& path, const QueueState& state);  // throws std::runtime_error "PATH: why"
 
 struct QueueStatus {
   bool running = false;            // false: cancelled, failed or done
@@ -41,7 +69,7 @@ class RunQueue {
   using ObserverOf = std::function<std::unique_ptr<EngineObserver>(Engine&, std::size_t group)>;
 
   // `groups`: their runs must have passed validate(). `steps`: number of steps of every group. `recording`: path from
-  // which path_of_group() makes the paths of the groups' recordings; the state of a queue of candidates (queue_file.h)
+  // which path_of_group() makes the paths of the groups' recordings; the state of a queue of candidates
   // is written beside it. If it is empty, no state is written.
   RunQueue(std::vector<RunGroup> groups, std::int64_t steps, std::string recording = {});
   // Reads queue_file_of(recording) and the recordings of the finished groups, and returns the queue. `go_on` is called

@@ -18,7 +18,7 @@
 #include "core/findings/comparison/training_recipe.h"
 #include "core/findings/comparison/verdict.h"
 #include "core/findings/comparison/verdict_words.h"
-#include "core/frame/figure_of_pieces.h"
+#include "core/numerics/statistics.h"
 
 namespace moescope {
 namespace {

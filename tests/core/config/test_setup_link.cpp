@@ -7,7 +7,7 @@
 #include "core/config/config_difference.h"
 #include "core/config/config_toml.h"
 #include "core/config/setup_link.h"
-#include "core/files/text/base64.h"
+#include "core/files/text/text_escape.h"
 
 namespace moescope {
 namespace {

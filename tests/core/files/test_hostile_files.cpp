@@ -35,7 +35,7 @@
 #include "core/recording/marks.h"
 #include "core/recording/recording.h"
 #include "core/training/checkpoint_folder.h"
-#include "core/training/recorded_run.h"
+#include "core/training/engine/retrain.h"
 #include "tests/support/processor_time.h"
 #include "tests/support/sample_frames.h"
 

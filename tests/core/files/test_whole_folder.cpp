@@ -15,7 +15,6 @@
 #include <map>
 
 #include "core/files/whole_file.h"
-#include "core/files/whole_folder.h"
 #include "tests/support/problem_of.h"
 #include "tests/support/test_folder.h"
 

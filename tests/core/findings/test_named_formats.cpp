@@ -9,7 +9,7 @@
 #include "core/config/config_field.h"
 #include "core/findings/comparison/operand_sqnr.h"
 #include "core/findings/explain/explain.h"
-#include "core/findings/replay/replay_arrays.h"
+#include "core/findings/replay/replay_page.h"
 #include "core/numerics/number_format.h"
 #include "tests/support/made_up_run.h"
 #include "tests/support/says.h"

@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "core/findings/replay/replay_arrays.h"
 #include "core/findings/replay/replay_page.h"
 #include "tests/support/browser.h"
 #include "tests/support/synthetic_run.h"

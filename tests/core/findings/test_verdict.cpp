@@ -6,7 +6,7 @@
 #include <functional>
 #include <random>
 
-#include "core/findings/comparison/verdict_trace.h"
+#include "core/findings/comparison/comparison.h"
 #include "core/findings/comparison/verdict_words.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "tests/support/made_up_losses.h"

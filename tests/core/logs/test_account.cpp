@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "core/files/sqlite.h"
-#include "core/frame/load_ratios.h"
+#include "core/frame/router_stats.h"
 #include "core/logs/account.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/lines/import_jsonl.h"

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "core/files/tensors/safetensors.h"
-#include "core/files/text/base64.h"
+#include "core/files/text/text_escape.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/log_readers.h"
 #include "core/logs/open_runs.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/model/routing_flips.h"
-#include "core/numerics/statistics/divergence.h"
+#include "core/numerics/statistics.h"
 
 namespace moescope {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "core/files/text/base64.h"
+#include "core/files/text/text_escape.h"
 #include "core/model/layers/sampled_blocks.h"
 
 namespace moescope {

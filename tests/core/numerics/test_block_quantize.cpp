@@ -166,9 +166,9 @@ TEST(ScaleCode, WorkedExamplesE4m3) {
   for (const ScaleRule rule : kEveryRule) {
     EXPECT_EQ(scale_code(rule, ElementFormat::e4m3, kNan), 255);
     EXPECT_EQ(scale_code(rule, ElementFormat::e4m3, kInf), 255);
-    EXPECT_EQ(scale_rule_named(scale_rule_name(rule)), rule);
+    EXPECT_EQ(scale_rule_name.find(scale_rule_name(rule)), rule);
   }
-  EXPECT_FALSE(scale_rule_named("round"));
+  EXPECT_FALSE(scale_rule_name.find("round"));
 }
 
 // Returns the scale code by the definitions in scale_rules.h.

@@ -5,7 +5,7 @@
 #include <functional>
 #include <limits>
 
-#include "core/numerics/digest.h"
+#include "core/lessons/digest.h"
 #include "core/numerics/elementary.h"
 #include "core/numerics/rng.h"
 

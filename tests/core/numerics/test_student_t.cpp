@@ -1,7 +1,7 @@
 // Quantiles of Student's distribution against printed tables.
 #include <gtest/gtest.h>
 
-#include "core/numerics/statistics/student_t.h"
+#include "core/numerics/statistics.h"
 
 namespace moescope {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "core/config/config_field.h"
 #include "core/frame/frame.h"
-#include "core/training/recorded_run.h"
+#include "core/training/engine/retrain.h"
 
 namespace moescope {
 namespace {

@@ -6,7 +6,6 @@
 
 #include "core/recording/recording.h"
 #include "core/training/engine/live_runs.h"
-#include "core/training/engine/queue_file.h"
 #include "core/training/engine/run_groups.h"
 #include "core/training/engine/run_queue.h"
 #include "tests/support/live_steps.h"

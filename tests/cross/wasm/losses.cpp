@@ -21,8 +21,7 @@
 #include "core/numerics/quantize.cpp"
 #include "core/numerics/recipes.cpp"
 #include "core/numerics/scale_rules.cpp"
-#include "core/numerics/statistics/divergence.cpp"
-#include "core/numerics/statistics/student_t.cpp"
+#include "core/numerics/statistics.cpp"
 #include "core/numerics/threads.cpp"
 // clang-format on
 #include <cstdio>
