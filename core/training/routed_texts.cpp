@@ -253,10 +253,11 @@ void SpecialisationCounter::add(const Batch& batch, const Learner<float>& learne
   });
 }
 
-std::vector<SpecialisationFrame> SpecialisationCounter::take(Ranks* ranks) {
-  sum_tables(ranks, counts_);
-  for (SpecialisationFrame& counts : counts_) mirror(counts);
-  return std::exchange(counts_, {});
+std::vector<SpecialisationFrame> SpecialisationCounter::take(Ranks* ranks, bool restarts) {
+  std::vector<SpecialisationFrame> frames = snapshot(ranks);
+  for (SpecialisationFrame& counts : frames) mirror(counts);
+  if (restarts) counts_.clear();
+  return frames;
 }
 
 std::vector<SpecialisationFrame> SpecialisationCounter::snapshot(Ranks* ranks) const {

@@ -57,8 +57,8 @@ class SpecialisationCounter {
   // Adds the routing of the learner's last forward pass, which must have been on `batch`. Counts nothing if
   // telemetry.specialisation_every is 0.
   void add(const Batch& batch, const Learner<float>& learner);
-  // Returns the counts since the last call, per MoE layer, summed over `ranks`.
-  std::vector<SpecialisationFrame> take(Ranks* ranks);
+  // Returns the counts since the last restart, per MoE layer, summed over `ranks`, and counts from 0 if it restarts.
+  std::vector<SpecialisationFrame> take(Ranks* ranks, bool restarts);
 
   // For checkpoints: snapshot() returns the present counts, summed over `ranks`, without resetting them; empty if
   // nothing was counted. restore() gives all counts to rank 0.

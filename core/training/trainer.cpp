@@ -233,7 +233,8 @@ TelemetryFrame Trainer::take_step(const Batch& batch, OperandTap* tap) {
   // The statistics of experts and the texts use the experts of all ranks.
   if (with_experts || s.texts.due(config, frame.step)) s.learner.gather_experts();
   if (with_experts) {
-    frame.specialisation = s.specialisation.take(ranks);
+    // After the last step of the schedule the counts go on: a later step would have those of one batch.
+    frame.specialisation = s.specialisation.take(ranks, is_due(frame.step, config.telemetry.specialisation_every));
     add_biases_for_shares(s.learner, frame.specialisation);
     if (writes) add_expert_weights(s.learner, frame.specialisation);
     expert_steps.add(s.learner, frame.specialisation);

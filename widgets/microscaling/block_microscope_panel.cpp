@@ -415,6 +415,9 @@ QString BlockMicroscopePanel::status() const {
     parts[0] = QString("example, the first %1 of %2 invented values").arg(state_.values.size()).arg(example_.size());
   const std::vector<float>& unedited = origin_.place.isEmpty() ? exampleIn(state_.format, {}) : original_.values;
   if (undo_.canUndo() && state_.values != unedited) parts << QString("edited");
+  if (!origin_.place.isEmpty() && state_.format.scheme == QuantScheme::mx &&
+      state_.values.size() % moescope::size(block_size(state_.format)) != 0)
+    parts << QString("the last block of its row has %1 values").arg(state_.values.size());
   parts << figures();
   if (!origin_.tensor.isEmpty() && bar_->isHidden()) parts << origin_.tensor;  // else the bar names it
   return parts.join(QStringLiteral(", "));
@@ -425,7 +428,8 @@ QString BlockMicroscopePanel::stepText() const {
   if (origin_.step < 0) return {};
   const auto frame = selection_->quantFrame();
   const QString step = QString("%1 %2").arg(selection_->stepWord(), formatCount(origin_.step));
-  return !frame || frame->step == origin_.step ? step : step + QString(" (the page: %1)").arg(formatCount(frame->step));
+  return !frame || frame->step == origin_.step ? step
+                                               : step + QString(" (other panels: %1)").arg(formatCount(frame->step));
 }
 
 QString BlockMicroscopePanel::figures() const {

@@ -449,7 +449,7 @@ Panel::Answer ExpertLoadPanel::answerOfLayers() const {
     return std::ranges::count_if(layers, [](const LayerWindow& layer) { return layer.max_vio >= kUnevenMaxVio; });
   };
   const auto uneven = uneven_in(window().layers);
-  QString head = "Mostly even";
+  QString head = worst.max_vio < kUnevenMaxVio / 2 ? "Mostly even" : "Slightly uneven";
   if (uneven > 0) {
     const QString verb = uneven == 1 ? "is" : "are", layers = QString::number(window().layers.size());
     head = layers == "1" ? QString("Uneven")
@@ -457,7 +457,7 @@ Panel::Answer ExpertLoadPanel::answerOfLayers() const {
   } else if (selection_->following() && !showsOneStep()) {
     const std::int64_t last = last_step_at_least(history, Metric::max_vio_window_max, kWholeRun, kUnevenMaxVio);
     const bool has_ended = last >= 0 && last + kWindowSteps < history.steps().last;
-    if (has_ended) head = QString("Mostly even since step %1").arg(formatCount(last + 1));
+    if (has_ended) head += QString(" since step %1").arg(formatCount(last + 1));
   }
   const QString text_of_others = textOfOthers(*selection_, [&](const History& run) {
     const auto layers = router_window(run, selection_->shownStepOf(run)).layers;

@@ -257,7 +257,9 @@ void TokenTextView::paintLetter(QPainter& painter, std::size_t byte, TokenSpan t
   if (!plain) pen.setAlpha(120);
   painter.setPen(pen);
   painter.drawText(cell, Qt::AlignCenter, character.isEmpty() ? byteGlyph(value) : character);
-  if (t < text_->prompt) painter.drawLine(cell.bottomLeft(), cell.bottomRight());
+  if (t >= text_->prompt) return;
+  painter.setPen(palette().text().color());  // the underline lies below the coloured ground
+  painter.drawLine(cell.bottomLeft(), cell.bottomRight());
 }
 
 const TokenTextView::Row* TokenTextView::legendRow() const {

@@ -454,13 +454,15 @@ Panel::Answer TokensAndSamplePanel::answer() const {
   if (shows_ == Shows::sample && loss.tokens > 0) {
     const QString written = QString("Loss of the %1: %2").arg(countedText(loss.tokens, "written token"), loss.mean());
     return {step_ == 0 ? "What does the untrained model write?" : "What does the model write?",
-            {written + QString("; the prompt is underlined"), written,
+            {written + QString("; the prompt is underlined"),
+             QString("Loss of its own text: %1; prompt underlined").arg(loss.mean()),
              QString("Loss of its own text: %1").arg(loss.mean()), QString("Own text: %1").arg(loss.mean())}};
   }
   if (const std::int64_t newest = selection_->history()->steps().last;
       edited_at_ == std::pair(selection_->history(), newest) && wantedDomain().isEmpty())
     return {"",
-            {QString("The new probe text is routed at the next step; this one is of step %1").arg(formatCount(step_)),
+            {QString("The new probe text is routed at the next step, which \"Step\" takes; this one is of step %1")
+                 .arg(formatCount(step_)),
              "The new probe text is routed at the next step", "New text: at the next step"}};
   const TokenLayer* routed = find_layer(*text_, selection_->layer());
   if (!routed || routed->experts_TK.empty()) return {};

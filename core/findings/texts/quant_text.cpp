@@ -75,7 +75,7 @@ void describe(const QuantFault& fault, Finding& finding) {
   const std::string other_places = worst_of(fault), underflow = percent(worst.underflow),
                     sqnr = decimal(worst.sqnr_db, 3);
   if (finding.kind == FindingKind::underflow) {
-    finding.title = underflow + what + " are flushed to zero in " + format;
+    finding.title = "Up to " + underflow + what + " are flushed to zero in " + format;
     finding.observation = place + underflow + " of the non-zero values became 0; SQNR is " + sqnr +
                           " dB, which does not show this." + other_places;
     finding.meaning =
