@@ -193,7 +193,7 @@ QString BlockScalesPanel::notice() const {
 }
 
 // Widens the axis to all exponents of the tensor at the cursor, at the newest step and at the first visible step, with
-// a margin.
+// a margin. Blocks of zeros have scale byte 0, far below all others: the status counts them.
 void BlockScalesPanel::updateRows() {
   const QString key = QStringLiteral("%1:%2:%3")
                           .arg(reinterpret_cast<quintptr>(selection_->history()))
@@ -207,7 +207,7 @@ void BlockScalesPanel::updateRows() {
   for (const std::int64_t step : {selection_->step(), selection_->history()->steps().last, selection_->range().first}) {
     const auto frame = selection_->history()->quant_frame_at(step);
     const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
-    for (int byte = 0; quant && byte < kNanByte; ++byte) {
+    for (int byte = 1; quant && byte < kNanByte; ++byte) {
       if (quant->e8m0_blocks[byte] == 0) continue;
       low = std::min(low, std::max(0, byte - 1));
       high = std::max(high, std::min(kNanByte - 1, byte + 1));
@@ -313,9 +313,9 @@ QString BlockScalesPanel::status() const {
   const auto frame = selection_->quantFrame();
   const QuantFrame* quant = findTensor(frame.get(), selection_->tensor());
   if (!quant) return {};
-  return QString("%1, %2, NaN blocks %3, largest value %4")
-      .arg(timeStatus(frame->step, true), formatLabel(quant->format), formatCount(quant->e8m0_blocks[kNanByte]),
-           formatValue(quant->amax, 3));
+  return QString("%1, %2, blocks of zeros %3, NaN blocks %4, largest value %5")
+      .arg(timeStatus(frame->step, true), formatLabel(quant->format), formatCount(quant->e8m0_blocks[0]),
+           formatCount(quant->e8m0_blocks[kNanByte]), formatValue(quant->amax, 3));
 }
 
 ValueTable BlockScalesPanel::table() const {
