@@ -29,7 +29,6 @@ namespace moescope {
 namespace {
 
 constexpr int kAccountWidth = 1240, kAccountHeight = 640, kEditorWidth = 300;
-constexpr int kNameWidth = 260, kUnitWidth = 150;  // at most
 
 // A number of the run, up to `max`; 0: that of the log.
 QSpinBox* shapeField(const char* object_name, int max) {
@@ -307,6 +306,10 @@ namespace {
 
 enum AccountColumn { kNameColumn, kNames, kValues, kRange, kTakenFor, kUnit, kBecause, kAccountColumns };
 
+// Columns whose texts may be long, such as examples of a text and units of converted values, and their largest widths:
+// the reason has what the others leave, and the editor has the whole name and reason.
+constexpr std::pair<int, int> kElidedColumns[] = {{kNameColumn, 220}, {kRange, 130}, {kUnit, 120}};
+
 QString takenFor(const AccountRow& row) {
   return row.is_shown ? QString::fromStdString(row.meaning) : QString("left out");
 }
@@ -331,12 +334,9 @@ AccountTable::AccountTable(QWidget* parent) : QTreeWidget(parent) {
   header()->setSectionResizeMode(QHeaderView::ResizeToContents);
   header()->setSectionResizeMode(kBecause, QHeaderView::Stretch);
   for (const int column : {int{kNames}, int{kValues}}) headerItem()->setTextAlignment(column, Qt::AlignRight);
-  // A long name and a long unit, such as that of converted values, are elided: the reason has what the others leave,
-  // and the editor has the whole reason.
   setTextElideMode(Qt::ElideMiddle);
   setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-  for (const int column : {int{kNameColumn}, int{kUnit}})
-    header()->setSectionResizeMode(column, QHeaderView::Interactive);
+  for (const auto& [column, widest] : kElidedColumns) header()->setSectionResizeMode(column, QHeaderView::Interactive);
   connect(this, &QTreeWidget::currentItemChanged, this, [this](const QTreeWidgetItem* item) {
     const int row = item ? item->data(kNameColumn, Qt::UserRole).toInt() : -1;
     if (row >= 0) emit chosen(rows_[row]);
@@ -353,7 +353,8 @@ void AccountTable::addRow(const AccountRow& row) {
   item->setText(kTakenFor, takenFor(row));
   item->setText(kUnit, QString::fromStdString(row.unit));
   item->setText(kBecause, becauseText(row));
-  for (const int column : {int{kNameColumn}, int{kUnit}, int{kBecause}}) item->setToolTip(column, item->text(column));
+  item->setToolTip(kBecause, item->text(kBecause));
+  for (const auto& [column, widest] : kElidedColumns) item->setToolTip(column, item->text(column));
   for (const int column : {int{kNames}, int{kValues}}) item->setTextAlignment(column, Qt::AlignRight);
   const Colors& c = colors(palette());
   for (int column = 0; column < kAccountColumns && !row.is_shown; ++column) item->setForeground(column, QColor(c.ink2));
@@ -379,7 +380,7 @@ void AccountTable::showAccount(const ImportAccount& account) {
 }
 
 void AccountTable::fitColumns() {
-  for (const auto& [column, widest] : {std::pair{kNameColumn, kNameWidth}, std::pair{kUnit, kUnitWidth}}) {
+  for (const auto& [column, widest] : kElidedColumns) {
     const int needed = std::max(sizeHintForColumn(column), header()->sectionSizeHint(column)) + kSpace8;
     header()->resizeSection(column, std::min(needed, withType(widest, fontMetrics())));
   }

@@ -37,7 +37,7 @@ std::size_t digits(std::string_view text) {
 }
 
 bool is_number_next(std::string_view pattern) {
-  return pattern.starts_with(kLayer) || pattern.starts_with(kExpert);
+  return pattern.starts_with('{') && (pattern.starts_with(kLayer) || pattern.starts_with(kExpert));
 }
 
 // Matches one piece of the pattern, which must not begin with *, and removes it from pattern and tag. Returns false if
@@ -142,7 +142,7 @@ void add_rules(TomlSection& section, std::vector<TagRule>& rules) {
   }
 }
 
-// The names of this program's own lines (jsonl.h) are those of the columns of figures.
+// The names of this program's own lines (jsonl.cpp) are those of the columns of figures.
 TagRule rule_of_column(const char* column) {
   TagRule rule;
   rule.pattern = rule.column = column;

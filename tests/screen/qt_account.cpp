@@ -24,6 +24,7 @@
 #include "core/logs/tag_map.h"
 #include "tests/support/open_window.h"
 #include "tests/support/screen_test.h"
+#include "widgets/look/tokens.h"
 #include "widgets/router/expert_load_panel.h"
 
 using namespace moescope;
@@ -68,6 +69,23 @@ class AccountTest : public QObject {
 
  private slots:
   void initTestCase() { qputenv("XDG_CONFIG_HOME", home_.filePath("config").toUtf8()); }
+
+  void theReasonHasRoomBesideLongTexts() {
+    AccountTable table;
+    AccountRow row;
+    row.name = std::string(80, 'n');
+    row.example = std::string(60, 'e');
+    row.unit = std::string(60, 'u');
+    row.reason = "not a known name";
+    ImportAccount account;
+    account.rows = {row};
+    table.showAccount(account);
+    table.resize(900, 200);
+    table.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&table));
+    const int reason_width = table.columnWidth(table.columnCount() - 1);
+    QVERIFY(reason_width > table.fontMetrics().horizontalAdvance(QString::fromStdString(row.reason)) + kSpace16);
+  }
 
   void aNameIsGivenAMeaningByMouseAndKept() {
     const QString path = putInventedNames("mouse");

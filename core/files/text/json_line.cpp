@@ -19,8 +19,8 @@ namespace {
 constexpr std::size_t kMinCapacity = std::size_t{64} << 10;
 constexpr std::size_t kLargestKept = std::size_t{8} << 20;  // bytes of a line; the parser takes about 14 times as much
 
-// Writes JSON while it reads values as Python prints them, or JSON with NaN and Infinity. Each function returns false
-// if the text does not match.
+// Writes JSON while it reads values as Python prints them (a list of pairs as the dict whose items they are), or JSON
+// with NaN and Infinity. Each function returns false if the text does not match.
 class LooseReader {
  public:
   LooseReader(std::string_view text, bool is_python) : text_(text), is_python_(is_python) {}
@@ -31,8 +31,12 @@ class LooseReader {
       return read_key() && take(between) && add(":") && read_value(depth + 1);
     };
     if (c == '{') return read_list('}', true, [&] { return read_member(':'); });
-    if (depth == 0 && begins_with_pair(text_.substr(at_)))
-      return read_list(']', true, [&] { return take('(') && read_member(',') && take(')'); });
+    if (is_python_ && text_.substr(at_).starts_with("[(")) {
+      const std::size_t at = at_, size = json_.size();
+      if (read_list(']', true, [&] { return take('(') && read_member(',') && take(')'); })) return true;
+      at_ = at;  // a list of other tuples
+      json_.resize(size);
+    }
     if (c == '[' || (c == '(' && is_python_))
       return read_list(c == '[' ? ']' : ')', false, [&] { return read_value(depth + 1); });
     return read_string() || read_word(depth);
@@ -106,7 +110,6 @@ class LooseReader {
     if (!std::isfinite(number)) return add('"' + text + '"');
     return add(text) && (text.find_first_of(".e") != text.npos || add(".0"));  // whole, but beyond 64 bits
   }
-  bool begins_with_pair(std::string_view text) const { return is_python_ && text.starts_with("[("); }
   static bool is_in_word(char c) { return c == '_' || c == '.' || c == '-' || c == '+'; }
   char next() {
     at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size());

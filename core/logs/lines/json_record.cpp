@@ -241,9 +241,8 @@ void JsonRecords::add(std::string_view name, JsonValue value, int depth, LogReco
     added.rows.clear();
     added.text = "a list of other values";
   } else if (std::string_view text; value.get(text) == simdjson::SUCCESS) {
-    const TagMatch* const match = may_have_decimal_comma(text) ? runs_->find(name) : nullptr;
     text = record.keep(std::string(text));
-    set_value(text, added, match && match->rule->is_large());
+    set_value(text, added, runs_->commas_in(text, name));
     added.text = text;  // also beside a number
     added.is_text = true;
   } else if (double number = 0; value.get(number) == simdjson::SUCCESS) {

@@ -199,7 +199,7 @@ std::optional<StepPlace> find_step(std::string_view line) {
 }
 
 void set_printed(std::string_view number, bool is_count, NamedValue& value, LogRecord& record) {
-  set_value(number, value, is_count);
+  set_value(number, value, is_count ? Commas::between_groups : Commas::may_be_decimal);
   if (value.is_text) value.text = record.keep(std::string(number));
 }
 

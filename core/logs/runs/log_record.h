@@ -30,6 +30,10 @@ struct NamedValue {
   bool is_own = false;            // a value of this program's own lines, which is in LogRecord::own
 };
 
+// What a comma in a text may be. Of a loss "3,5" or "2,345" it may be a decimal point; a count "2,345" is 2345; loads
+// "12,14,9" are a list.
+enum class Commas { may_be_decimal, between_groups, between_entries };
+
 // Of a text that is not for training, only the loss of a validation counts.
 enum class MeasuredOn { training, validation, test };
 
@@ -42,7 +46,7 @@ struct LogRecord {
   bool is_row = false;                     // of a table, in which NaN may stand for an empty cell
   MeasuredOn text = MeasuredOn::training;  // if the form tells; else one of the values does
   std::vector<NamedValue> values;
-  std::optional<TelemetryFrame> own_frame;  // values of this program's own lines (jsonl.h)
+  std::optional<TelemetryFrame> own_frame;  // values of this program's own lines (jsonl.cpp)
   std::size_t own_bytes = 0;                // length of its line
   bool has_own_rows = false;                // `own_frame` has rows
   AccountBook::Name own_loads;              // name of the loads in its routers

@@ -72,6 +72,12 @@ const TagMatch* LogRuns::find(std::string_view name) {
   return found->second.rule ? &found->second : nullptr;
 }
 
+Commas LogRuns::commas_in(std::string_view text, std::string_view name) {
+  const TagMatch* const match = text.find(',') == text.npos ? nullptr : find(name);
+  if (match && is_list(*match)) return Commas::between_entries;
+  return match && match->rule->is_large() ? Commas::between_groups : Commas::may_be_decimal;
+}
+
 bool LogRuns::has_step(const LogRecord& record) {
   return record.step || std::ranges::any_of(record.values, [this](const NamedValue& value) {
            const TagMatch* match = value.is_own || value.is_list ? nullptr : find(value.name);

@@ -47,8 +47,9 @@ class LogRuns {
   bool has_loss(const LogRecord& record);  // true if it is of a training, although it may have no step
   RunInfo info_for(const LogRecord& record) { return run_of(record, has_step(record)).info(); }
   const StatedRun& stated_for(const LogRecord& record) { return run_of(record, has_step(record)).stated; }
-  const TagMatch* find(std::string_view name);  // nullptr: no meaning is known
-  void count(const LogRecord& record);          // counts the values of a record that cannot be read
+  const TagMatch* find(std::string_view name);                     // nullptr: no meaning is known
+  Commas commas_in(std::string_view text, std::string_view name);  // in a value of the name
+  void count(const LogRecord& record);                             // counts the values of a record that cannot be read
   void count_bad(std::int64_t place, const Unreadable& problem);
 
   void show_steps();

@@ -117,15 +117,14 @@ LogRecord TableFigures::record_of(const Row& row, std::span<const std::string_vi
     const std::string expert_prefix = expert.empty() ? std::string() : "expert_" + std::string(expert) + '/';
     const bool is_load = !expert.empty() && runs_->find(expert_prefix + std::string(name));
     NamedValue& value = record.add(is_load ? record.keep(expert_prefix + std::string(name)) : name);
-    const TagMatch* const match = may_have_decimal_comma(cell) ? runs_->find(value.name) : nullptr;
-    set_value(cell, value, match && match->rule->is_large());
+    set_value(cell, value, runs_->commas_in(cell, value.name));
   };
   if (std::ranges::any_of(form_.expert_loads, [&](int column) { return !is_no_value(cell_at(cells, column)); })) {
     NamedValue& loads = record.add("tokens_per_expert");
     loads.is_list = true;
     for (const int column : form_.expert_loads) {
       NamedValue load;
-      set_value(cell_at(cells, column), load);
+      set_value(cell_at(cells, column), load, Commas::between_groups);
       loads.numbers.push_back(load.numbers.size() == 1 ? load.numbers[0] : std::nan(""));
     }
   }

@@ -107,13 +107,16 @@ bool is_no_value(std::string_view cell) {
   return is_one_of(cell, {"", "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "None"});
 }
 
-void set_value(std::string_view cell, NamedValue& value, bool is_large) {
-  const bool is_clear = is_large || !may_have_decimal_comma(cell);
+void set_value(std::string_view cell, NamedValue& value, Commas commas) {
+  const bool has_entries = commas == Commas::between_entries && std::ranges::count(cell, ',') > 1;
+  const bool is_clear = !has_entries && (commas == Commas::between_groups || !may_have_decimal_comma(cell));
   if (const std::optional<double> number = is_clear ? printed_number(cell) : std::nullopt) {
     value.numbers = {*number};
     return;
   }
-  value.is_list = read_list(cell, value) || (value.numbers.clear(), read_bare_list(cell, value));
+  const std::string in_brackets = has_entries && is_digit(cell.back()) ? '[' + std::string(cell) + ']' : std::string();
+  value.is_list = read_list(in_brackets.empty() ? cell : in_brackets, value) ||
+                  (value.numbers.clear(), read_bare_list(cell, value));
   if (value.is_list) return;
   value.numbers.clear();
   value.rows.clear();

@@ -16,8 +16,7 @@ std::int64_t number_in_name(std::string_view cell, std::int64_t highest, const c
 // True for cells that stand for no value: empty, NA, null, None, ...
 bool is_no_value(std::string_view cell);
 // Reads the cell as a number, or as a list of numbers as Python, NumPy and PyTorch print them ("[1, 2]", "[1 2]",
-// "tensor([1, 2])"). Any other cell is a text, also "2,345" unless the value `is_large` (TagRule::is_large()): its
-// comma may be a decimal point, but no program writes a loss of 2345 so.
-void set_value(std::string_view cell, NamedValue& value, bool is_large = false);
+// "tensor([1, 2])"). Any other cell is a text, also "2,345" if its comma may be a decimal point.
+void set_value(std::string_view cell, NamedValue& value, Commas commas = Commas::may_be_decimal);
 
 }  // namespace moescope

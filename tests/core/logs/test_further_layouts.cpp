@@ -459,6 +459,18 @@ TEST_F(FurtherLayouts, ListsOfPairsArePrintedDicts) {
   const auto experts =
       open("experts.log", at_two_steps("step STEP | loss 2.5 | expert_load: [(0, 12), (2, 9), (1, 14)]\n"));
   EXPECT_EQ(experts.histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{12, 14, 9}));
+  const auto inside =
+      open("inside.log", at_two_steps("{'step': STEP, 'loss': 2.5, 'expert_load': [(0, 12), (1, 14)]}\n"));
+  EXPECT_EQ(inside.histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{12, 14}));
+}
+
+TEST_F(FurtherLayouts, CommasOfLoadsAreBetweenTheirEntries) {
+  const auto cells = open("cells.csv", "step,loss,tokens_per_expert\n10,2.5,\"614,480,702\"\n20,2.5,\"614,480,702\"\n");
+  EXPECT_EQ(cells.histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{614, 480, 702}));
+  const auto text = open("text.jsonl", at_two_steps("{\"step\":STEP,\"loss\":2.5,\"expert_load\":\"12,14,9\"}\n"));
+  EXPECT_EQ(text.histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{12, 14, 9}));
+  const auto columns = open("columns.csv", "step,loss,expert_0,expert_1\n10,2.5,\"1,234\",500\n20,2.5,\"1,234\",500\n");
+  EXPECT_EQ(columns.histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{1234, 500}));
 }
 
 TEST_F(FurtherLayouts, HistogramsOfExpertNumbersAreLoads) {
