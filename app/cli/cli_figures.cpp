@@ -12,7 +12,7 @@
 #include "core/findings/comparison/gap_track.h"
 #include "core/findings/explain/explain.h"
 #include "core/frame/metrics.h"
-#include "core/logs/lines/jsonl.h"
+#include "core/logs/log_exports.h"
 #include "core/logs/open_runs.h"
 
 namespace moescope {

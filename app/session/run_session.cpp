@@ -8,7 +8,6 @@
 
 #include "core/config/config_difference.h"
 #include "core/logs/file_kind.h"
-#include "core/logs/file_stamp.h"
 #include "core/logs/runs/log_runs.h"
 #include "core/logs/standard_input.h"
 #include "core/recording/recording.h"

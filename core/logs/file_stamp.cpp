@@ -1,10 +1,10 @@
-#include "core/logs/file_stamp.h"
-
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+
+#include "core/logs/followed.h"
 
 namespace moescope {
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <stop_token>
@@ -50,6 +51,22 @@ std::unique_ptr<Followed> follow_lines(const std::string& path, ImportOptions op
 // For a file of any kind, or a folder: reads it again after each change, but for at most a tenth of a core's time. If
 // the file was truncated or replaced and its steps go on, the earlier steps are kept.
 std::unique_ptr<Followed> follow_whole(const std::string& path, ImportOptions options);
+
+// A change of a file, or of a folder of files, and the end of its writer are detected without reading it.
+struct FileStamp {
+  std::uintmax_t bytes = 0;
+  std::int64_t files = 0;
+  std::filesystem::file_time_type newest = std::filesystem::file_time_type::min();
+  bool operator==(const FileStamp&) const = default;
+};
+
+// Returns the stamp of a file, or one stamp for all files below a folder. Includes SQLite's write-ahead log, since a
+// database grows there first. Ignores files that cannot be read.
+FileStamp stamp_of(const std::string& path);
+
+// True if no program has the file open for writing. False if that is not known, as for a file on another machine or of
+// another user.
+bool is_closed_by_writers(const std::string& path);
 
 // Remarks on a file that was truncated or replaced; `last_step`: the last step read before, -1 if there was none.
 std::string truncated_text(std::int64_t last_step);

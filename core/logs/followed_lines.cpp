@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "core/files/text/text_encoding.h"
-#include "core/logs/file_stamp.h"
 #include "core/logs/followed.h"
 #include "core/logs/lines/import_jsonl.h"
 

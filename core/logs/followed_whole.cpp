@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "core/logs/file_kind.h"
-#include "core/logs/file_stamp.h"
 #include "core/logs/followed.h"
 #include "core/logs/log_readers.h"
 

@@ -1,7 +1,7 @@
 // libFuzzer over the reader of JSON lines: any bytes are read to their end, line by line. A line is a step, settings or
 // counted as bad. The last step of each run can be written and read again. How to run: CONTRIBUTING.md.
 #include "core/logs/lines/import_jsonl.h"
-#include "core/logs/lines/jsonl.h"
+#include "core/logs/log_exports.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace moescope;

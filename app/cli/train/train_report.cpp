@@ -18,7 +18,7 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/whole_file.h"
 #include "core/findings/health.h"
-#include "core/logs/lines/jsonl.h"
+#include "core/logs/log_exports.h"
 #include "core/model/learner.h"
 #include "core/numerics/processor.h"
 #include "core/numerics/threads.h"

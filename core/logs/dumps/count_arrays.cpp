@@ -10,7 +10,6 @@
 #include "core/files/text/words.h"
 #include "core/logs/dumps/count_names.h"
 #include "core/logs/dumps/dump_readers.h"
-#include "core/logs/dumps/expert_counts.h"
 #include "core/logs/routing/routed_tokens.h"
 #include "core/logs/runs/log_record.h"
 #include "core/logs/runs/log_runs.h"

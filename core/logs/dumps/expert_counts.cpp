@@ -1,5 +1,3 @@
-#include "core/logs/dumps/expert_counts.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
+#include "core/logs/dumps/dump_readers.h"
 #include "core/logs/routing/routed_tokens.h"
 
 namespace moescope {

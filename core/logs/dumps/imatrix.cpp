@@ -10,7 +10,6 @@
 #include "core/files/text/text_escape.h"
 #include "core/logs/dumps/count_names.h"
 #include "core/logs/dumps/dump_readers.h"
-#include "core/logs/dumps/expert_counts.h"
 
 namespace moescope {
 

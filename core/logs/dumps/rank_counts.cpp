@@ -11,7 +11,6 @@
 #include "core/files/text/json_line.h"
 #include "core/files/text/words.h"
 #include "core/logs/dumps/dump_readers.h"
-#include "core/logs/dumps/expert_counts.h"
 #include "core/logs/lines/log_lines.h"
 #include "core/logs/log_readers.h"
 #include "core/logs/routing/routed_tokens.h"

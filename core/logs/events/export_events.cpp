@@ -1,4 +1,8 @@
-#include "core/logs/events/export_events.h"
+// Writes the scalars of a run as a TensorBoard event file: TFRecord frames (event_records.h) around protobuf messages
+// (tensorboard.proto) with wall_time, step, file_version and simple_value.
+//
+// A tag is the key of a metric, followed by the layer if the metric has a value for each layer: "ce_loss",
+// "max_vio/layer_1".
 
 #include <fmt/core.h>
 
@@ -10,8 +14,11 @@
 #include <set>
 
 #include "core/files/folder_walk.h"
+#include "core/files/unreadable.h"
+#include "core/files/whole_file.h"
 #include "core/frame/metrics.h"
 #include "core/logs/events/event_records.h"
+#include "core/logs/log_exports.h"
 #include "core/logs/tag_map.h"
 #include "tensorboard.pb.h"
 
@@ -67,25 +74,6 @@ bool is_export(std::string_view name) {
 
 }  // namespace
 
-EventWriter::EventWriter(const std::string& path) : file_(path) {
-  tensorboard::Event event;
-  event.set_wall_time(0);
-  event.set_file_version("brain.Event:2");
-  file_.write(framed_record(event.SerializeAsString()));
-}
-
-void EventWriter::scalars(double wall_time, std::int64_t step, std::span<const NamedScalar> values) {
-  tensorboard::Event event;
-  event.set_wall_time(wall_time);
-  event.set_step(step);
-  for (const auto& [tag, scalar] : values) {
-    tensorboard::Summary::Value* value = event.mutable_summary()->add_value();
-    value->set_tag(tag);
-    value->set_simple_value(scalar);
-  }
-  file_.write(framed_record(event.SerializeAsString()));
-}
-
 std::vector<std::string> event_folders(const std::string& parent, std::span<const std::string> run_names,
                                        bool keep_earlier) {
   std::set<std::string> taken_names;
@@ -127,7 +115,12 @@ std::string export_events(const History& history, const std::string& folder, dou
   const std::string path =
       in(folder, fmt::format("{}{}{}", kOwnBeginning, static_cast<std::int64_t>(start), kOwnEnding));
 
-  EventWriter writer(path);
+  WholeFile file(path);
+  const auto write = [&file](const tensorboard::Event& event) { file.write(framed_record(event.SerializeAsString())); };
+  tensorboard::Event beginning;
+  beginning.set_wall_time(0);
+  beginning.set_file_version("brain.Event:2");
+  write(beginning);
   const std::vector<Series> series = all_series(history);
   double wall_time = start;
   for (std::size_t first = 0; first < steps.size(); first += kBlock) {
@@ -137,17 +130,23 @@ std::string export_events(const History& history, const std::string& folder, dou
       values.push_back(history.values_at(one_series.metric, one_series.layer, block));
     const std::vector<float> step_ms = history.values_at(Metric::step_ms, kWholeRun, block);
     for (std::size_t i = 0; i < block.size(); ++i) {
-      std::vector<NamedScalar> scalars;
-      for (std::size_t s = 0; s < series.size(); ++s)
-        if (!is_missing(values[s][i])) scalars.emplace_back(series[s].tag, values[s][i]);
       if (std::isfinite(step_ms[i])) wall_time += 1e-3 * step_ms[i];
-      if (!scalars.empty()) writer.scalars(wall_time, block[i], scalars);
+      tensorboard::Event event;
+      event.set_wall_time(wall_time);
+      event.set_step(block[i]);
+      for (std::size_t s = 0; s < series.size(); ++s) {
+        if (is_missing(values[s][i])) continue;
+        tensorboard::Summary::Value* value = event.mutable_summary()->add_value();
+        value->set_tag(series[s].tag);
+        value->set_simple_value(values[s][i]);
+      }
+      if (event.has_summary()) write(event);
     }
     const double share = (first + block.size()) / static_cast<double>(steps.size());
     if (progress && !progress(share)) return {};
   }
   const std::vector<std::string> earlier = exported_events(folder);
-  writer.finish();
+  file.finish();
   for (const std::string& file : earlier)  // TensorBoard would also show their points
     if (file != path) fs::remove(file);
   return path;

@@ -23,7 +23,7 @@ constexpr std::ptrdiff_t kMaxLineNames = 65536, kMaxNamesInLists = 1 << 20;  // 
 constexpr std::size_t kLongestExpert = 5, kMaxRouterNames = 4096, kMaxLoadsOfDicts = 4 * kMaxImportedLoads;
 constexpr double kExactBelow = 9007199254740992.0;  // larger whole numbers are kept as text
 
-// True for names of rows of this program's own lines (jsonl.h).
+// True for names of rows of this program's own lines (jsonl.cpp).
 bool is_row_of_step(std::string_view name) {
   return is_one_of(name, {"routers", "quants", "flips", "gradients", "texts", "specialisation", "wire",
                           "rounding_flips", "volume", "score_mass", "gate_mass", "score_chosen", "score_rejected",

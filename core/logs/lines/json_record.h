@@ -1,5 +1,5 @@
 // Takes a line of JSON apart: the fields of its objects become named values of a record, and the rows of this program's
-// own lines (jsonl.h) values of a frame. import_jsonl.h describes the forms.
+// own lines (jsonl.cpp) values of a frame. import_jsonl.h describes the forms.
 #pragma once
 
 #include <functional>
@@ -48,7 +48,8 @@ class JsonRecords {
   NameMap<RouterName> router_names_;
 };
 
-// Rows of a frame and descriptions of a run (frame_json.cpp): the inverse of jsonl.h, and the forms of other programs.
+// Rows of a frame and descriptions of a run (frame_json.cpp): the inverse of jsonl.cpp, and the forms of other
+// programs.
 
 // Limits the memory for the values of a line, so that a short line cannot claim gigabytes.
 class LineBudget {

@@ -1,4 +1,9 @@
-#include "core/logs/lines/jsonl.h"
+// Writes telemetry as JSON lines: a frame for `moescope-cli train --jsonl`, or a whole recording.
+//
+// Keys of the step are "run", "step", "wall_s", "tokens", the columns of kFrameFigures (figures.h), "phase_ms", and
+// those of for_each_rows() with the rows of core/frame/describe.h (assets/python/README.md). Absent values are null;
+// NaN and infinities are the strings "NaN", "Infinity" and "-Infinity"; absent arrays are left out. Before its first
+// step a run has a line of its own, without "step".
 
 #include <algorithm>
 #include <charconv>
@@ -10,6 +15,7 @@
 #include "core/files/text/words.h"
 #include "core/files/whole_file.h"
 #include "core/frame/describe.h"
+#include "core/logs/log_exports.h"
 #include "core/recording/recording.h"
 
 namespace moescope {

@@ -1,11 +1,11 @@
-#include "core/logs/routing/export_routed_experts.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <vector>
+
+#include "core/logs/log_exports.h"
 
 namespace moescope {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "core/files/tensors/safetensors.h"
 #include "core/files/whole_file.h"
-#include "core/logs/events/export_events.h"
+#include "core/logs/log_exports.h"
 #include "core/recording/recording.h"
 #include "core/training/checkpoint_folder.h"
 #include "tests/support/sample_frames.h"
@@ -203,8 +203,11 @@ TEST_F(WholeFiles, ARecordingGoesThroughNoLink) {
 }
 
 TEST_F(WholeFiles, EventsGoThroughNoLink) {
-  fs::create_symlink(path("precious"), path("events"));
-  expect_said(refused([&] { EventWriter writer(path("events")); }), "is a symbolic link");
+  History history(sample_info({}), 1 << 20);
+  history.append(std::make_shared<const TelemetryFrame>());
+  fs::create_directory(path("events"));
+  fs::create_symlink(path("precious"), path("events/events.out.tfevents.7.moescope"));
+  expect_said(refused([&] { export_events(history, path("events"), 7); }), "is a symbolic link");
   EXPECT_EQ(get("precious"), "precious");
 }
 

@@ -9,10 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/tensors/safetensors.h"
-#include "core/logs/events/export_events.h"
-#include "core/logs/lines/jsonl.h"
+#include "core/logs/log_exports.h"
 #include "core/logs/open_runs.h"
-#include "core/logs/routing/export_trace.h"
 #include "core/numerics/processor.h"
 #include "core/recording/recording.h"
 #include "core/training/checkpoint_folder.h"

@@ -9,7 +9,7 @@
 #include "core/logs/file_kind.h"
 #include "core/logs/lines/import_jsonl.h"
 #include "core/logs/lines/json_record.h"
-#include "core/logs/lines/jsonl.h"
+#include "core/logs/log_exports.h"
 #include "core/logs/open_runs.h"
 #include "tests/support/read_lines.h"
 #include "tests/support/sample_frames.h"

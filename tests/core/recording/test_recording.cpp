@@ -16,7 +16,7 @@
 #include "core/files/sqlite.h"
 #include "core/files/text/text_escape.h"
 #include "core/frame/frame.h"
-#include "core/logs/lines/jsonl.h"
+#include "core/logs/log_exports.h"
 #include "core/recording/frame_sink.h"
 #include "core/recording/recording.h"
 #include "core/recording/schema.h"

@@ -10,7 +10,7 @@
 
 #include "core/files/sqlite.h"
 #include "core/frame/frame.h"
-#include "core/logs/lines/jsonl.h"
+#include "core/logs/log_exports.h"
 #include "core/recording/recording.h"
 #include "core/recording/schema.h"
 #include "tests/support/recording_file.h"
