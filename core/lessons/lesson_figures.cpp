@@ -18,6 +18,7 @@
 #include "core/files/text/words.h"
 #include "core/findings/findings.h"
 #include "core/frame/frame.h"
+#include "core/frame/margin_counts.h"
 #include "core/frame/metrics.h"
 #include "core/frame/router_stats.h"
 #include "core/frame/specialisation.h"
@@ -53,7 +54,7 @@ constexpr LessonFigureInfo kOwnFigures[] = {
     {"modelled_deep_ep_ms", Source::run, "ms",
      "modelled: time of `model`'s layer on 8 H200s with DeepEP, if it had this router's load"},
     {"flip_margin_ratio", Source::run, "x",
-     "median margin of the tokens that flipped over the median margin of all tokens"},
+     "median margin of the tokens that flipped over that of all tokens, estimated from the counts by margin"},
     {"steps_until", Source::run, "steps",
      "from the run's newest live change, or start, until the mean of `of` over the last 10 steps is below `limit`"},
     {"loss_gap", Source::run, "nats/token",
@@ -327,19 +328,12 @@ namespace {
 using Of = LessonPick::Of;
 
 // Returns the statistic over several layers, experts or steps. Skips missing values; NaN if there are none.
-double fold(Of rule, int index, const std::vector<double>& values) {
+double fold(Of rule, int index, std::vector<double> values) {
   if (rule == Of::one) return index >= 0 && index < to_int(values.size()) ? values[index] : NAN;
-  double result = rule == Of::mean ? 0 : NAN;
-  int count = 0;
-  for (const double v : values) {
-    if (std::isnan(v)) continue;
-    ++count;
-    if (rule == Of::mean)
-      result += v;
-    else
-      result = rule == Of::max ? std::fmax(result, v) : std::fmin(result, v);
-  }
-  return rule == Of::mean ? result / count : result;
+  std::erase_if(values, [](double value) { return std::isnan(value); });
+  if (values.empty()) return NAN;
+  if (rule == Of::mean) return std::accumulate(values.begin(), values.end(), 0.0) / values.size();
+  return rule == Of::max ? std::ranges::max(values) : std::ranges::min(values);
 }
 
 std::optional<std::int64_t> newest_change(const History& history) {
@@ -440,25 +434,11 @@ double rank_max_over_mean(Frames frames, int layer) {
   return *std::max_element(received.begin(), received.end()) * received.size() / copies;
 }
 
-double median_margin(const std::array<double, kHalfOctaves>& tokens) {
-  const double all = std::accumulate(tokens.begin(), tokens.end(), 0.0);
-  double counted_tokens = 0;
-  for (int bin = 0; bin < kHalfOctaves; ++bin) {
-    counted_tokens += tokens[bin];
-    if (all > 0 && 2 * counted_tokens >= all) return half_octave_edge(bin);
-  }
-  return NAN;
-}
-
 double flip_margin_ratio(Frames frames) {
-  std::array<double, kHalfOctaves> all{}, flipped{};
+  MarginCounts counts;
   for (const auto& frame : frames)
-    for (const FlipFrame& flip : frame->flips)
-      for (std::size_t bin = 0; bin < all.size(); ++bin) {
-        all[bin] += flip.margin_tokens[bin];
-        flipped[bin] += flip.margin_flipped[bin];
-      }
-  return median_margin(flipped) / median_margin(all);
+    for (const FlipFrame& flip : frame->flips) counts.add(flip);
+  return half_octave_median(counts.flipped) / half_octave_median(counts.tokens);
 }
 
 double steps_until(const RunFigure& figure, const History& history) {

@@ -237,17 +237,17 @@ class AnswersTest : public QObject {
         });
   }
 
-  // Half of the tokens, or more, have a margin below the named edge, and less than half below the edge before.
+  // Half of the tokens, or more, are in bins that begin below the median, and at most half in those that end below it.
   void answerOfScoresAndMarginsEqualsItsTable() {
     checkRuns<RouterConfidenceAndLossesPanel>(
         [](const Rows& rows, const std::vector<Told>& numbers) {
-          double below = 0, before = 0;
-          const double half_sum = rows.sum(6) / 2, edge = numbers[0].value, slack = 0.06 * edge;
+          double begun = 0, ended = 0;
+          const double half_sum = rows.sum(6) / 2, median = numbers[0].value, slack = 0.06 * median;
           for (qsizetype row = 0; row < rows.size(); ++row) {
-            if (rows.at(row, 3) <= edge + slack) below += rows.at(row, 6);
-            if (rows.at(row, 3) < edge - slack) before += rows.at(row, 6);
+            if (rows.at(row, 2) < median + slack) begun += rows.at(row, 6);
+            if (rows.at(row, 3) < median - slack) ended += rows.at(row, 6);
           }
-          return std::vector<double>{below >= half_sum && before < half_sum ? edge : -1};
+          return std::vector<double>{begun >= half_sum && ended <= half_sum ? median : -1};
         },
         [](Selection* selection) {
           auto panel = std::make_unique<Answering<RouterConfidenceAndLossesPanel>>(selection);

@@ -8,6 +8,7 @@
 #include "core/findings/comparison/comparison.h"
 #include "core/findings/comparison/same_settings.h"
 #include "core/frame/frame.h"
+#include "core/frame/margin_counts.h"
 #include "widgets/look/layouts.h"
 #include "widgets/look/tokens.h"
 
@@ -33,11 +34,11 @@ int seriesOf(std::size_t source) {
   return to_int(source) + 1;
 }
 
-LegendScale changedLegend(bool dark) {
+LegendScale shareLegend(bool dark, const QString& caption) {
   return {.lut = viridisLut(dark),
-          .low = QStringLiteral("\u2264 %1").arg(formatPercent(kLowestShare)),
-          .high = formatPercent(1),
-          .caption = QStringLiteral("changed")};
+          .low = QStringLiteral("\u2264 ") + formatPercent(kLowestShare),
+          .high = "100 %",
+          .caption = caption};
 }
 
 const RouterRoundingFrame* routerRow(const TelemetryFrame& frame, int layer, RouterRounding rounding) {
@@ -49,12 +50,10 @@ const RouterRoundingFrame* routerRow(const TelemetryFrame& frame, int layer, Rou
 
 // Returns the mean over the layers; NaN if no layer has this rounding.
 double meanShare(const TelemetryFrame& frame, RouterRounding rounding) {
-  double sum = 0;
-  int layers = 0;
+  double sum = 0, layers = 0;
   for (const RouterRoundingFrame& row : frame.router_roundings) {
-    if (row.rounding != rounding) continue;
-    sum += row.changed;
-    ++layers;
+    sum += row.rounding == rounding ? row.changed : 0;
+    layers += row.rounding == rounding;
   }
   return layers > 0 ? sum / layers : std::nan("");
 }
@@ -75,10 +74,8 @@ const RoundingSource* mostChanging(const TelemetryFrame& frame) {
 
 // Returns the layer in which the rounding changes most tokens.
 const RouterRoundingFrame& worstLayer(const TelemetryFrame& frame, RouterRounding rounding) {
-  const RouterRoundingFrame* worst = nullptr;
-  for (const RouterRoundingFrame& row : frame.router_roundings)
-    if (row.rounding == rounding && (!worst || row.changed > worst->changed)) worst = &row;
-  return *worst;
+  const auto rank = [rounding](const RouterRoundingFrame& row) { return row.rounding == rounding ? row.changed : -1; };
+  return *std::ranges::max_element(frame.router_roundings, {}, rank);
 }
 
 QString countText(float value) {
@@ -185,7 +182,7 @@ void RouterRoundingView::refillMatrix() {
     }
   for (const RoundingSource& source : kRoundingSources) columns << source.name;
   matrix_->setCells(to_int(layers_.size()), kRoundingSources.size(), std::move(codes));
-  matrix_->setLegend(changedLegend(isDark(palette())));
+  matrix_->setLegend(shareLegend(isDark(palette()), "changed"));
   matrix_->setRowAxis(ticksOf(layers_), QString("layer, %1").arg(runLetter(*selection_, selection_->run())));
   matrix_->setColumnAxis(ticksOf(columns), {});
   matrix_->setCurrent(index_in(layers_, selection_->layer()), chosen_);
@@ -196,15 +193,10 @@ void RouterRoundingView::refillMargins() {
   if (!current)
     return margins_->setNotice(whyNothing().isEmpty() ? QString("Not measured yet at this step") : QString(' '));
   const RouterRounding rounding = shownRounding();
-  HalfOctaves tokens{}, flipped{};
-  for (const RouterRoundingFrame& row : current->router_roundings) {
-    if (row.rounding != rounding) continue;
-    for (std::size_t bin = 0; bin < tokens.size(); ++bin) {
-      tokens[bin] += row.margin_tokens[bin];
-      flipped[bin] += row.margin_flipped[bin];
-    }
-  }
-  if (std::ranges::all_of(tokens, [](std::uint32_t n) { return n == 0; }))
+  MarginCounts counts;
+  for (const RouterRoundingFrame& row : current->router_roundings)
+    if (row.rounding == rounding) counts.add(row);
+  if (counts.tokens == HalfOctaves{})
     return margins_->setNotice("Rounded counts change the biases after the step, but no choice in this step");
   margins_->setNotice({});
   const auto source = std::ranges::find(kRoundingSources, rounding, &RoundingSource::rounding);
@@ -214,7 +206,7 @@ void RouterRoundingView::refillMargins() {
                       .in_short = "margin in FP32, log",
                       .back = "all",
                       .front = QString("changed by %1").arg(QString(source->name))});
-  margins_->setHistograms(tokens, flipped, seriesOf(source - kRoundingSources.begin()));
+  margins_->setHistograms(counts.tokens, counts.flipped, seriesOf(source - kRoundingSources.begin()));
 }
 
 const RouterRoundingFrame* RouterRoundingView::cell(int row, int column) const {
@@ -286,15 +278,6 @@ ValueTable RouterRoundingView::table() const {
 namespace {
 
 constexpr int kMinWidthOfTwoPlots = 620;  // width from which the second plot is shown
-constexpr double kLowestRate = 1e-3;      // low end of the logarithmic colour scale
-
-LegendScale rateLegend(bool dark) {
-  return {.lut = viridisLut(dark),
-          .low = QStringLiteral("\u2264 %1 %").arg(kLowestRate * 100),
-          .high = "100 %",
-          .caption = QStringLiteral("flipped")};
-}
-
 constexpr std::int64_t kFirstJudged = 2;  // before it, no loss shows whether the weights are equal
 
 // True if both runs had equal weights before `step`: the step before it gave the same loss and gradient norm to the
@@ -334,7 +317,7 @@ RoutingFlipsPanel::RoutingFlipsPanel(Selection* selection, QWidget* parent)
       const auto slices = shown()->series(shownMetric(), layers[row], range, bins);
       for (std::size_t bin = 0; bin < slices.size(); ++bin)
         if (slices[bin].finite > 0)
-          codes[bin * layers.size() + row] = scaleCode(logPosition(slices[bin].max, kLowestRate));
+          codes[bin * layers.size() + row] = scaleCode(logPosition(slices[bin].max, kLowestShare));
     }
     return codes;
   };
@@ -564,7 +547,7 @@ void RoutingFlipsPanel::refillLines() {
 void RoutingFlipsPanel::refillLayers() {
   if (layers_->showsNotice(whyNothing())) return;
   const auto& layers = shown()->info().moe_layers;
-  layers_->setLegend(rateLegend(isDark(palette())));
+  layers_->setLegend(shareLegend(isDark(palette()), "flipped"));
   layers_->setRowAxis(ticksOf(layers), QString("layer, %1").arg(runLabel(*selection_, shownRun())), false);
   layers_->setSource(QStringLiteral("%1").arg(reinterpret_cast<quintptr>(shown()) + rounding()), to_int(layers.size()));
   layers_->setCurrentRow(index_in(layers, selection_->layer()));
@@ -580,17 +563,12 @@ QString RoutingFlipsPanel::whyNoMargins() const {
 
 void RoutingFlipsPanel::refillMargins() {
   const auto current = whyNothing().isEmpty() ? frameAt(selection_->step()) : nullptr;
-  HalfOctaves tokens{}, flipped{};
-  for (const FlipFrame& flips : current ? flipsOf(*current) : std::vector<FlipFrame>{}) {
-    for (std::size_t bin = 0; bin < tokens.size(); ++bin) {
-      tokens[bin] += flips.margin_tokens[bin];
-      flipped[bin] += flips.margin_flipped[bin];
-    }
-  }
-  const bool any = std::ranges::any_of(tokens, [](std::uint32_t count) { return count > 0; });
+  MarginCounts counts;
+  for (const FlipFrame& flips : current ? flipsOf(*current) : std::vector<FlipFrame>{}) counts.add(flips);
+  const bool any = counts.tokens != HalfOctaves{};
   margins_->setNotice(any ? QString() : whyNoMargins());
   if (!any) return;
-  margins_->setHistograms(tokens, flipped, runColor(*selection_, shownRun()));
+  margins_->setHistograms(counts.tokens, counts.flipped, runColor(*selection_, shownRun()));
 }
 
 QString RoutingFlipsPanel::status() const {

@@ -4,6 +4,7 @@
 #include <QMouseEvent>
 #include <QPainter>
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "widgets/look/fitted_text.h"
@@ -15,10 +16,15 @@ namespace moescope {
 namespace {
 
 constexpr int kCellGap = 1;
-constexpr int kMaxRowHeight = 36;  // with the usual font size
+constexpr int kMaxRowHeight = 56;  // with the usual font size
 
 // Limit on the elements, about 0.3 s; larger tensors are sampled.
 constexpr std::size_t kMaxTriedElements = std::size_t{4} << 20;
+
+// Difference of the SQNRs as the cells show them, to a tenth.
+double difference_in_db(const QuantSums& sums, const QuantSums& chosen) {
+  return (std::round(10 * sums.sqnr_db()) - std::round(10 * chosen.sqnr_db())) / 10;
+}
 
 }  // namespace
 
@@ -252,7 +258,7 @@ double WhatIfTable::gainOfNvfp4() const {
   const auto nvfp4 = std::ranges::find_if(
       schemes_, [&](const WhatIfRow& row) { return row.axis == axis_ && row.format.scheme == QuantScheme::nvfp4; });
   const bool is_mxfp4 = choice_.scheme == QuantScheme::mx && choice_.element == ElementFormat::e2m1;
-  return is_mxfp4 && chosen && nvfp4 != schemes_.end() ? nvfp4->sums.sqnr_db() - chosen->sqnr_db() : std::nan("");
+  return is_mxfp4 && chosen && nvfp4 != schemes_.end() ? difference_in_db(nvfp4->sums, *chosen) : std::nan("");
 }
 
 void WhatIfTable::choose(const WhatIfRow& row) {
@@ -375,23 +381,19 @@ QString WhatIfPanel::status() const {
 Panel::Answer WhatIfPanel::answer() const {
   const QuantSums* chosen = table_->chosenSums();
   if (!chosen || !std::isfinite(chosen->sqnr_db())) return {};
-  constexpr double kMinNamedGain = 0.05, kOtherAxis = 1;  // dB
-  const auto difference = [&](const QuantSums* sums) { return sums ? sums->sqnr_db() - chosen->sqnr_db() : 0.0; };
+  constexpr double kOtherAxis = 0.95;  // dB
+  const auto difference = [&](const QuantSums* sums) { return sums ? difference_in_db(*sums, *chosen) : 0.0; };
   const auto decibels = [](double db) { return QString::number(std::fabs(db), 'f', 1); };
-  QString best, worst;
-  double more = kMinNamedGain, less = kMinNamedGain;
-  for (int i = 0; i < kNumElementFormats; ++i) {
-    const auto element = static_cast<ElementFormat>(i);
-    const double gain = difference(table_->sumsOf(element, table_->axis()));
-    if (std::isfinite(gain) && gain > more) {
-      more = gain;
-      best = elementFormatLabel(element);
-    }
-    if (std::isfinite(gain) && -gain > less) {
-      less = -gain;
-      worst = elementFormatLabel(element);
-    }
-  }
+  std::array<double, kNumElementFormats> gains_of_formats{};
+  for (int i = 0; i < kNumElementFormats; ++i)
+    if (const double gain = difference(table_->sumsOf(static_cast<ElementFormat>(i), table_->axis()));
+        std::isfinite(gain))
+      gains_of_formats[i] = gain;
+  const auto lowest = std::ranges::min_element(gains_of_formats), highest = std::ranges::max_element(gains_of_formats);
+  const auto label = [&](auto gain) {  // empty: a difference that rounds to 0
+    return *gain == 0 ? QString() : elementFormatLabel(static_cast<ElementFormat>(gain - gains_of_formats.begin()));
+  };
+  const QString best = label(highest), worst = label(lowest);
   const BlockAxis other = table_->axis() == BlockAxis::row ? BlockAxis::column : BlockAxis::row;
   const bool is_mx = table_->choice().scheme == QuantScheme::mx;
   const double turned = is_mx ? difference(table_->sumsOf(table_->choice().element, other)) : 0.0;
@@ -399,11 +401,11 @@ Panel::Answer WhatIfPanel::answer() const {
       QString("SQNR %1 dB, flushed to zero: %2")
           .arg(QString::number(chosen->sqnr_db(), 'f', 1), formatPercent(chosen->underflow_share()));
   QString gains = best.isEmpty() ? QString("; no other format has a higher SQNR")
-                                 : QString("; %2 dB higher in %1").arg(best, decibels(more));
+                                 : QString("; %2 dB higher in %1").arg(best, decibels(*highest));
   if (const double nvfp4 = table_->gainOfNvfp4(); !best.isEmpty() && !std::isnan(nvfp4))
     gains = QString("; %1 dB %2 in NVFP4, which has 4 bits, too, and blocks of 16; %3 dB higher in %4")
-                .arg(decibels(nvfp4), nvfp4 < 0 ? QString("lower") : QString("higher"), decibels(more), best);
-  const QString loses = worst.isEmpty() ? QString() : QString(", %2 dB lower in %1").arg(worst, decibels(less));
+                .arg(decibels(nvfp4), nvfp4 < 0 ? QString("lower") : QString("higher"), decibels(*highest), best);
+  const QString loses = worst.isEmpty() ? QString() : QString(", %2 dB lower in %1").arg(worst, decibels(*lowest));
   Answer answer;
   if (std::isfinite(turned) && turned >= kOtherAxis)
     answer.answers << chosen_text + gains + loses +

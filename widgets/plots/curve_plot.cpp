@@ -27,7 +27,7 @@ void CurvePlot::setCurves(std::vector<Curve> curves) {
 
 void CurvePlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
-  auto values = linearTicks(0, top_, std::max(2, plot.height() / withType(26)));
+  auto values = linearTicks(0, top_, std::clamp(plot.height() / withType(26), 2, 10));
   for (Tick& tick : values) tick.label = withMinus(QString::number(tick.value * 100, 'g', 3));
   paintLeftAxis(painter, valueAxis(), values, shownCaption());
   const int max_ticks = std::max(2, plot.width() / withType(48));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/frame/margin_counts.h"
 #include "widgets/look/fitted_text.h"
 #include "widgets/plots/color_scale.h"
 
@@ -21,16 +22,11 @@ QString orMore(int bin) {
 
 }  // namespace
 
-QString half_octave_median(std::span<const std::uint32_t> counts) {
-  const std::uint64_t all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
-  const int bins = to_int(counts.size());
-  std::uint64_t below = 0;
-  for (int bin = 0; bin < bins && all > 0; ++bin) {
-    below += counts[bin];
-    if (2 * below < all) continue;
-    return bin + 1 == bins ? orMore(bin) : twoDigits(half_octave_edge(bin + 1));
-  }
-  return QStringLiteral("-");
+QString halfOctaveMedianText(std::span<const std::uint32_t> counts) {
+  const double median = half_octave_median(counts);
+  if (std::isnan(median)) return QStringLiteral("-");
+  const int last = to_int(counts.size()) - 1;
+  return median >= half_octave_edge(last) ? orMore(last) : QStringLiteral("\u2248 ") + twoDigits(median);
 }
 
 void HalfOctavePlot::setHistograms(std::span<const std::uint32_t> back, std::span<const std::uint32_t> front,
@@ -70,7 +66,7 @@ int HalfOctavePlot::binAt(int x) const {
 
 void HalfOctavePlot::paintStatic(QPainter& painter) {
   const QRect plot = plotRect();
-  const int max_ticks = std::max(2, plot.height() / withType(26));
+  const int max_ticks = std::clamp(plot.height() / withType(26), 2, 10);
   auto ticks = texts_.shares ? linearTicks(0, top_, max_ticks) : integerTicks(0, static_cast<int>(top_), max_ticks);
   for (Tick& tick : ticks)
     if (texts_.shares) tick.label = withMinus(QString::number(tick.value * 100, 'g', 3));
@@ -88,8 +84,7 @@ void HalfOctavePlot::paintStatic(QPainter& painter) {
 }
 
 void HalfOctavePlot::paintData(QPainter& painter) {
-  const QColor all = mutedText(palette());
-  QColor faint = all;
+  QColor faint = mutedText(palette());
   faint.setAlpha(110);
   QColor strong = seriesColor(color_, dark());
   if (texts_.shares && !texts_.front.isEmpty()) strong.setAlpha(170);  // shows lower bars behind it
@@ -114,7 +109,7 @@ void HalfOctavePlot::paintCountLegend(QPainter& painter) const {
   faint.setAlpha(110);
   const QColor strong = seriesColor(color_, dark());
   const auto named = [](const QString& name, const std::vector<std::uint32_t>& counts) {
-    return QString("%1, median %2").arg(name, half_octave_median(counts));
+    return QString("%1, median %2").arg(name, halfOctaveMedianText(counts));
   };
   std::vector<std::pair<QString, QColor>> rows{{named(texts_.back, back_), texts_.front.isEmpty() ? strong : faint}};
   if (!texts_.front.isEmpty()) rows.emplace_back(named(texts_.front, front_), strong);
@@ -136,15 +131,10 @@ QStringList HalfOctavePlot::readoutAt(QPoint position) const {
   QString range = bin == 0 ? QString("under %1").arg(to) : QString("%1 to %2").arg(from, to);
   if (bin + 1 == bins()) range = orMore(bin);
   QStringList lines{texts_.value + QLatin1Char(' ') + range};
-  if (texts_.shares) {
-    lines << QString("%1: %2 (%3)").arg(texts_.back).arg(back).arg(formatPercent(back / back_total_));
-    if (!texts_.front.isEmpty())
-      lines << QString("%1: %2 (%3)").arg(texts_.front).arg(front).arg(formatPercent(front / front_total_));
-  } else {
-    lines << QString("%1 %2").arg(back).arg(texts_.counted);
-    if (!texts_.front.isEmpty() && back > 0)
-      lines << QString("%1: %2 (%3)").arg(texts_.front).arg(front).arg(formatPercent(double(front) / back));
-  }
+  lines << (texts_.shares ? QString("%1: %2 (%3)").arg(texts_.back).arg(back).arg(formatPercent(back / back_total_))
+                          : QString("%1 %2").arg(back).arg(texts_.counted));
+  if (const double total = texts_.shares ? front_total_ : back; !texts_.front.isEmpty() && total > 0)
+    lines << QString("%1: %2 (%3)").arg(texts_.front).arg(front).arg(formatPercent(front / total));
   return lines;
 }
 

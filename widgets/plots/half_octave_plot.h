@@ -11,8 +11,8 @@
 
 namespace moescope {
 
-// Median as text: "0.31"; "-" if nothing was counted; ">= 0.71" if it is in the last bin.
-QString half_octave_median(std::span<const std::uint32_t> counts);
+// Median as text: about 0.31; "-" if nothing was counted; at least 0.71 if it is in the last bin.
+QString halfOctaveMedianText(std::span<const std::uint32_t> counts);
 
 class HalfOctavePlot : public PlotFrame {
   Q_OBJECT

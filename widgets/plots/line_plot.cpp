@@ -144,7 +144,7 @@ QString LinePlot::formatted(float value) const {
 void LinePlot::paintStatic(QPainter& painter) {
   paintStepAxis(painter);
   const QRect plot = plotRect();
-  const int max_ticks = std::max(2, plot.height() / withType(26));
+  const int max_ticks = std::clamp(plot.height() / withType(26), 2, 10);
   auto ticks =
       log_values_ ? logTicks(values_.low, values_.high, max_ticks) : linearTicks(values_.low, values_.high, max_ticks);
   if (percent_)

@@ -81,11 +81,9 @@ QString ScoresView::whyNothing() const {
 
 QStringList ScoresView::answers() const {
   if (!whyNothing().isEmpty()) return {};
-  const QString median = half_octave_median(counts().margins);  // the upper edge of a bin, or "\u2265 0.7"
+  const QString median = halfOctaveMedianText(counts().margins);
   if (median == QLatin1String("-")) return {};
-  const QString words = median[0].isDigit() ? QString("Half of the tokens have a margin below %1")
-                                            : QString("Half of the tokens have a margin %1");
-  return {words.arg(median), QString("Median margin %1").arg(median)};
+  return {QString("Median margin of the tokens %1").arg(median), QString("Median margin %1").arg(median)};
 }
 
 ValueTable ScoresView::table() const {

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
+#include "core/frame/margin_counts.h"
 #include "core/model/routing_flips.h"
 
 namespace moescope {
@@ -33,6 +35,20 @@ TEST(RoutingFlips, EdgesAreTwoToAnOctave) {
   EXPECT_EQ(half_octave_edge(40), 1);
   EXPECT_EQ(half_octave_edge(36), 0.25f);
   EXPECT_FLOAT_EQ(half_octave_edge(37), 0.25f * 1.41421356f);
+}
+
+TEST(RoutingFlips, MedianLiesWithinItsBin) {
+  HalfOctaves counts{};
+  EXPECT_TRUE(std::isnan(half_octave_median(counts)));
+  counts[36] = 4;  // from 1/4 to the root of 2 times that
+  EXPECT_NEAR(half_octave_median(counts), 0.25 * (1 + 0.41421356 / 2), 1e-6);
+  counts[20] = 2;  // half of all are two in the lower bin and one of the four
+  EXPECT_NEAR(half_octave_median(counts), 0.25 * (1 + 0.41421356 / 4), 1e-6);
+  counts[39] = 20;
+  EXPECT_EQ(half_octave_median(counts), half_octave_edge(39));
+  HalfOctaves lowest{};
+  lowest[0] = 2;  // also holds all smaller values, from 0
+  EXPECT_NEAR(half_octave_median(lowest), half_octave_edge(1) / 2, 1e-9);
 }
 
 TEST(RoutingFlips, LayersThatCannotBeComparedAreLeftOut) {

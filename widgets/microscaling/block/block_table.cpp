@@ -66,7 +66,7 @@ QString BlockModel::text(int element, int column) const {
       return std::isnan(e.error) ? QStringLiteral("NaN") : withMinus(QString::number(e.error, 'g', 3));
     case kNote:
       if (std::isnan(e.dequantized)) return QString("NaN block");
-      if (e.underflow) return QString("flushed to zero");
+      if (e.underflow) return QString("to zero");
       if (e.clipped) return QString("clipped");
       if (e.fields.kind == CodeKind::subnormal) return QString("subnormal");
       if (e.error == 0) return QString("exact");
