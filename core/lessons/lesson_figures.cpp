@@ -198,7 +198,7 @@ std::string figure_text(const LessonFigure& figure, double value) {
   const int share_places = size == 0 ? 0 : 1 + int{size < 0.1} + int{size < 0.001};
   if (is_share(figure)) return fmt::format("{:.{}f} %", 100 * value, share_places);
   if (unit == "dB") return fmt::format("{:.1f} dB", value);
-  if (unit == "x") return fmt::format("{:.2f}x", value);
+  if (unit == "x") return fmt::format("{:.{}f}x", value, size < 0.1 ? std::max(2, decimal_places(value, 2)) : 2);
   if (unit == "steps") return fmt::format("{:.0f} steps", value);
   if (figure.key.starts_with("loss_gap"))
     return fmt::format("{}{:.4f} {}", figure.key == "loss_gap" && value >= 0 ? "+" : "", value, unit);
