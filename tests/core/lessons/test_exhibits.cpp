@@ -116,7 +116,8 @@ TEST(ExhibitList, EachHasASourceAndACheckOfOnesOwnThatFailsInTheWrongRun) {
   }
 }
 
-// A line of code is not wrapped at 1280 x 800, and a name in a sentence has no hyphen at which it could be.
+// A line of code is not wrapped at 1280 x 800, a name in a sentence has no hyphen at which it could be, and no word is
+// wider than the page.
 TEST(ExhibitList, LinesOfCodeFitThePage) {
   constexpr std::size_t kCharacters = 44;
   for (const std::string& name : exhibit_names()) {
@@ -130,6 +131,8 @@ TEST(ExhibitList, LinesOfCodeFitThePage) {
         EXPECT_LE(line.size(), kCharacters) << name << ": " << line;
       else
         EXPECT_FALSE(std::regex_search(line, std::regex("^([^`]*`[^`]*`)*[^`]*`[^`]*-[^`]*`"))) << name << ": " << line;
+      const std::string shown = std::regex_replace(line, std::regex("\\]\\([^)]*\\)"), "]");
+      EXPECT_FALSE(std::regex_search(shown, std::regex("\\S{40}"))) << name << ": " << line;
     }
     EXPECT_FALSE(is_code) << name;
   }
