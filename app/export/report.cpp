@@ -187,12 +187,14 @@ void HtmlReport::head() {
   if (names.isEmpty()) names << (compares() ? "Noise twins" : "No run");
   const QString title =
       listed(names) + (compares() ? " against " + runName(*source_.selection, 0).toHtmlEscaped() : QString());
+  const bool logs = source_.configs.empty() && compares();  // the title has their names
   const QString file = source_.configs.empty() ? "Log " : "Recording ";
   out_ += QString(
               "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>%1 - MoEScope</title><meta "
               "name=\"viewport\" content=\"width=device-width\"><style>%2</style></head><body>\n"
               "<h1>%1</h1>\n<p class=\"muted\">%3%4</p>\n")
-              .arg(title, pageStyle(), source_.file.isEmpty() ? QString() : file + source_.file.toHtmlEscaped() + ", ",
+              .arg(title, pageStyle(),
+                   source_.file.isEmpty() || logs ? QString() : file + source_.file.toHtmlEscaped() + ", ",
                    "report of " + QDateTime::currentDateTime().toString("yyyy-MM-dd hh:mm"));
 }
 
@@ -253,7 +255,7 @@ void HtmlReport::comparison() {
   else
     for (const int place : judged.candidates()) {
       const Conclusion& c = judged.conclusion(place);
-      QString gap = figureText(c.gap, 4), reason;
+      QString gap = is_missing(c.gap) ? QString() : signedFixed(c.gap, 4), reason;
       if (!is_missing(c.half_width)) gap = gapText(c);
       const float share = c.matters > 0 ? 100 * judging().matters * c.gap / c.matters : kNoValue;
       const QString percent = is_missing(share) ? QString() : signedFixed(share, 2);
@@ -592,7 +594,11 @@ QByteArray report(const ReportSource& source) {
   Selection& selection = *source.selection;
   const std::vector<HistoryPtr> runs = selection.histories();
   const int run = selection.run();
-  const bool follows = selection.following();
+  const bool follows = selection.following(), shows_all = selection.showsAll();
+  const StepRange range = selection.range();
+  const std::int64_t step = selection.step();
+  selection.fitRange();  // the report is of all steps, also while a part is shown
+  if (!follows) selection.setStep(step);
   const auto length = [&](const HistoryPtr& history) {
     return (history->steps().last + 1) * (selection.isByTokens() ? history->info().tokens_per_step : 1);
   };
@@ -605,6 +611,8 @@ QByteArray report(const ReportSource& source) {
   }
   const QByteArray text = HtmlReport(source).text();
   selection.setRun(run);
+  shows_all ? selection.fitRange() : selection.setRange(range);
+  if (!follows) selection.setStep(step);
   selection.setFollowing(follows);
   return text;
 }

@@ -158,7 +158,7 @@ void CompareWorkspace::fitTable() {
 int CompareWorkspace::keepRows() {
   const int table = std::min(verdicts_->heightWanted(), height() * 3 / 5);
   verdicts_->setMinimumHeight(table);
-  verdicts_->setMaximumHeight(verdicts_->heightWanted());
+  verdicts_->setMaximumHeight(hasAnswer() ? verdicts_->heightWanted() : QWIDGETSIZE_MAX);
   return table;
 }
 

@@ -310,7 +310,8 @@ void TextWorkspace::setLive(bool live) {
 
 namespace {
 
-constexpr double kCostShare = 0.55;  // of the height; its table has more rows than that of DeepEP gain
+// Lines of the table of DeepEP gain, and of the header of each panel.
+constexpr int kGainLines = 9, kHeaderLines = 3;
 
 }  // namespace
 
@@ -329,6 +330,7 @@ ClusterWorkspace::ClusterWorkspace(Selection* selection, QWidget* parent)
   connect(imbalance, &ThisImbalancePanel::answerChanged, this, [this, verdict, imbalance, gain] {
     verdict->setVerdict(imbalance->headline(), imbalance->about());
     gain->setSteps(imbalance->choices(), step_time_panel_->question());
+    if (std::exchange(cost_lines_, imbalance->lines()) != cost_lines_) applySizes();
   });
   setEssential({step_time_, layers_});
   setLeastRow(250);  // two rows fit in a window of 1024 x 700
@@ -344,7 +346,8 @@ void ClusterWorkspace::arrange() {
 
 void ClusterWorkspace::setDefaultSizes() {
   resizeDocks({step_time_, live_cost_}, QList<int>(2, width() / 2), Qt::Horizontal);
-  const int cost = to_int(std::lround(kCostShare * height()));
+  const int cost_lines = cost_lines_ + kHeaderLines, lines = cost_lines + kGainLines + kHeaderLines;
+  const int cost = height() * cost_lines / lines;
   resizeDocks({live_cost_, layers_}, {cost, height() - cost}, Qt::Vertical);
 }
 

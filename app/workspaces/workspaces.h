@@ -142,6 +142,7 @@ class ClusterWorkspace : public Workspace {
 
  private:
   TimeOfAStepPanel* step_time_panel_;
+  int cost_lines_ = 11;  // of the table of ThisImbalancePanel
   QDockWidget *step_time_, *live_cost_, *layers_;
 };
 

@@ -98,7 +98,14 @@ class QtFindings : public QObject {
     QCOMPARE(watch.count(Severity::severe), 3);
     const QList<FindingRow*> first = rows(panel);
     const auto in_sight = std::ranges::count_if(first, [](const FindingRow* row) { return row->isVisible(); });
-    QVERIFY(in_sight >= 3 && in_sight < first.size());  // as many as have room
+    QVERIFY(in_sight >= 3);  // as many as have room
+    // Layers with the same fault have one row until it is opened.
+    QVERIFY2(first[0]->accessibleName().endsWith(": 3 layers have collapsed: 1, 2 and 3"),
+             qPrintable(first[0]->accessibleName()));
+    click(first[0]);
+    QVERIFY(isOpen(rows(panel)[0]) && rows(panel)[2]->finding().layers.front() == 3);
+    QTest::keyClick(&panel, Qt::Key_Escape);
+    QCOMPARE(rows(panel).size(), first.size());
     showAll(panel);
     QVERIFY(rows(panel).size() >= 7);
     const Finding third = rows(panel)[2]->finding();
@@ -107,8 +114,7 @@ class QtFindings : public QObject {
     click(rows(panel)[2]);
     QCOMPARE(selection.layer(), 3);
     QCOMPARE(selection.expert(), third.experts.front());
-    QVERIFY(selection.range().first > 0);
-    QVERIFY(selection.range().first < third.steps.first);
+    QVERIFY(third.ongoing && selection.showsAll());  // only the steps of a finding that is over are zoomed to
     QVERIFY(isOpen(rows(panel)[2]));
     QVERIFY(!isOpen(rows(panel)[1]));
     QTest::keyClick(&panel, Qt::Key_Up);
@@ -155,30 +161,6 @@ class QtFindings : public QObject {
   }
 
   // A log of another program has no settings that could be opened here: the finding cites what the log says.
-  // An opened finding says to which steps it zooms; its link leads back to the steps before, also after a second
-  // finding.
-  void aFindingSaysItsStepsAndLeadsBack() {
-    ShownPanel p;
-    p.open();
-    const StepRange all = p.selection.range();
-    const bool following = p.selection.following();
-    for (const int place : {2, 1}) {
-      click(rows(p.panel)[place]);
-      const QString text = rows(p.panel)[place]->findChild<QLabel*>("words")->text();
-      QVERIFY2(text.contains("Zoomed to " + p.selection.rangeText(p.selection.range())), qPrintable(text));
-      QVERIFY2(text.contains("Back to " + p.selection.rangeText(all)), qPrintable(text));
-    }
-    QVERIFY(p.selection.range() != all);
-    emit rows(p.panel)[1]->findChild<QLabel*>("words")->linkActivated("back");
-    QCOMPARE(p.selection.range(), all);
-    QCOMPARE(p.selection.following(), following);
-    QVERIFY(!rows(p.panel)[1]->findChild<QLabel*>("words")->text().contains("Zoomed"));
-    click(rows(p.panel)[2]);
-    QVERIFY(rows(p.panel)[2]->findChild<QLabel*>("words")->text().contains("Zoomed"));
-    p.selection.fitRange();  // as when another log is opened
-    QVERIFY(!rows(p.panel)[2]->findChild<QLabel*>("words")->text().contains("Zoomed"));
-  }
-
   void theSettingsOfALogAreCited() {
     ShownPanel shown;
     shown.open();
@@ -230,12 +212,10 @@ class QtFindings : public QObject {
     auto& [selection, watch, panel] = shown;
     panel.resize(340, 300);
     shown.open();
-    const auto first = rows(panel).size();
     auto* more = panel.findChild<QLabel*>("more_findings");
     QVERIFY(more->isVisible());
     const auto shown_rows = std::ranges::count_if(rows(panel), [](const FindingRow* row) { return row->isVisible(); });
-    QVERIFY(shown_rows <= first);
-    QVERIFY2(more->text().startsWith(QString("%1 of %2 shown: ").arg(shown_rows).arg(watch.findings().size())),
+    QVERIFY2(more->text().startsWith(QString("%1 findings in %2 rows: ").arg(watch.findings().size()).arg(shown_rows)),
              qPrintable(more->text()));
     showAll(panel);
     QCOMPARE(static_cast<std::size_t>(rows(panel).size()), watch.findings().size());

@@ -22,7 +22,8 @@
 namespace moescope {
 namespace {
 
-constexpr double kGap = 0.12;  // between two columns, as a share of a column
+constexpr double kLineRoom = 3;  // of a number to a line
+constexpr double kGap = 0.12;    // between two columns, as a share of a column
 
 using Kind = PlacementChoice::Kind;
 constexpr const char* kCounted = "contiguous";          // placement of recordings that do not state theirs
@@ -78,6 +79,7 @@ void PlacementStrip::setPlacement(const Placement& placement, std::vector<std::u
   mean_ = std::accumulate(rank_load_.begin(), rank_load_.end(), 0.0) / std::max<std::size_t>(1, rank_load_.size());
   top_ = rank_load_.empty() ? 1 : std::max({1.0, *fullest, 1.05 * mean_});
   for (const double load : other_.load_R) top_ = std::max(top_, load * mean_);
+  if (mean_ > 0) top_ = mean_ * niceRange(0, top_ / mean_, false).high;
   fullest_ = rank_load_.empty() || *fullest <= 1.001 * mean_ ? -1 : to_int(fullest - rank_load_.begin());
 }
 
@@ -99,6 +101,18 @@ QRectF PlacementStrip::rectOf(const Block& block) const {
   const double wide = columnWidth(), left_edge = plotRect().left() + block.rank * wide + wide * kGap / 2;
   const double top = axis().toPixel(block.to), bottom = axis().toPixel(block.from);
   return {left_edge, top, wide * (1 - kGap), bottom - top};
+}
+
+// The largest part of a block that neither the line of the other run nor that of the mean crosses.
+QRectF PlacementStrip::clearPart(QRectF part, int rank) const {
+  std::vector<double> lines{mean_};
+  if (rank < std::ssize(other_.load_R)) lines.push_back(other_.load_R[rank] * mean_);
+  for (const double line : lines) {
+    const double y = axis().toPixel(line);
+    if (y < part.top() || y > part.bottom()) continue;
+    y - part.top() > part.bottom() - y ? part.setBottom(y - kLineRoom) : part.setTop(y + kLineRoom);
+  }
+  return part;
 }
 
 void PlacementStrip::paintStatic(QPainter& painter) {
@@ -134,9 +148,10 @@ void PlacementStrip::paintData(QPainter& painter) {
     painter.setPen(QPen(edge, 1));
     painter.drawRect(rect);
     const QString number = QString::number(block.expert);
-    if (rect.height() < fontMetrics().height() || rect.width() < fontMetrics().horizontalAdvance(number)) continue;
+    const QRectF room = clearPart(rect, block.rank);
+    if (room.height() < fontMetrics().height() || room.width() < fontMetrics().horizontalAdvance(number)) continue;
     painter.setPen(textOn(color.rgb()));
-    painter.drawText(rect, Qt::AlignCenter, number);
+    painter.drawText(room, Qt::AlignCenter, number);
   }
   painter.setPen(QPen(mutedText(palette()), 0));
   for (int rank = ranks_per_node_; rank < to_int(rank_load_.size()); rank += ranks_per_node_) {

@@ -61,6 +61,7 @@ class PlacementStrip : public PlotFrame {
   double columnWidth() const { return plotRect().width() / std::max(1.0, static_cast<double>(rank_load_.size())); }
   QPointF columnCentre(int rank) const;
   QRectF rectOf(const Block& block) const;
+  QRectF clearPart(QRectF part, int rank) const;
   const Block* blockAt(QPoint position) const;
   int rankAt(QPoint position) const;  // -1: no rank is there
   QStringList describe(const Block& block) const;

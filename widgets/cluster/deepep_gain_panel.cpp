@@ -17,14 +17,8 @@ namespace {
 
 constexpr double kMarkRadius = 4.5;
 constexpr int kLineSwatch = 24, kNearCurve = 30;
-constexpr int kTagPlaces = 48;  // eight directions at six distances
+constexpr int kTagPlaces = 24;  // eight directions at three distances
 constexpr double kTagSpace = 2, kDiamond = 1.6;
-
-std::vector<QPointF> pointsOf(const QLineF& line, double spacing) {
-  std::vector<QPointF> points;
-  for (double along = 0; along < line.length(); along += spacing) points.push_back(line.pointAt(along / line.length()));
-  return points;
-}
 
 double distanceTo(const QRectF& rect, const QPointF& point) {
   return std::hypot(std::max({rect.left() - point.x(), 0.0, point.x() - rect.right()}),
@@ -114,61 +108,42 @@ void XyPlot::paintData(QPainter& painter) {
   painter.setRenderHint(QPainter::Antialiasing, false);
 }
 
-// Puts each text at the nearest place around its point that no mark, curve or other text covers, those of the last
-// series first. A line leads to a text that is not beside its point.
+// Puts each text at the nearest place around its point that no mark, curve or other text covers and that is nearer to
+// its mark than to others; those of the last series first. The readout has the texts without such a place.
 void XyPlot::paintTags(QPainter& painter) const {
   const double radius = kMarkRadius * typeScale(fontMetrics()), height = fontMetrics().capHeight() + kSpace4;
-  std::vector<QRectF> marks, texts, curves;
+  std::vector<QRectF> marks, covered;
+  const auto around = [](const QPointF& at, double r) { return QRectF(-r, -r, 2 * r, 2 * r).translated(at); };
   for (const Series& s : series_)
     for (std::size_t i = 0; i < s.points.size(); ++i) {
       const QPointF at = place(s.points[i]);
-      const double r = s.mark == Mark::diamond ? kDiamond * radius : radius;
-      if (s.mark != Mark::none) marks.push_back(QRectF(-r, -r, 2 * r, 2 * r).translated(at));
-      if (s.line == Qt::NoPen || i == 0) continue;
-      for (const QPointF& on_curve : pointsOf(QLineF(place(s.points[i - 1]), at), radius))
-        curves.push_back(QRectF(-1, -1, 2, 2).translated(on_curve));
+      if (s.mark != Mark::none) marks.push_back(around(at, s.mark == Mark::diamond ? kDiamond * radius : radius));
+      const QLineF line(s.line == Qt::NoPen || i == 0 ? at : place(s.points[i - 1]), at);
+      for (double along = 0; along < line.length(); along += radius)
+        covered.push_back(around(line.pointAt(along / line.length()), 1));
     }
-  if (std::isfinite(reference_)) curves.push_back(QRectF(plotRect().left(), yAxis().toPixel(reference_), width(), 1));
-  const auto meets = [](const std::vector<QRectF>& rects, const QRectF& rect) {
-    return std::ranges::any_of(rects, [&](const QRectF& other) { return other.intersects(rect); });
+  covered.insert(covered.end(), marks.begin(), marks.end());
+  if (std::isfinite(reference_)) covered.push_back(QRectF(plotRect().left(), yAxis().toPixel(reference_), width(), 1));
+  const auto is_free = [&](const QRectF& rect, const QPointF& at) {
+    return QRectF(plotRect()).contains(rect) &&
+           std::ranges::none_of(covered, [&](const QRectF& other) { return other.intersects(rect); }) &&
+           std::ranges::none_of(marks, [&](const QRectF& mark) {
+             return !mark.contains(at) && distanceTo(rect, mark.center()) < distanceTo(rect, at) + radius;
+           });
   };
-  const auto is_free = [&](const QRectF& rect) {
-    const QRectF room = rect.adjusted(-kTagSpace, -kTagSpace, kTagSpace, kTagSpace);
-    return QRectF(plotRect()).contains(rect) && !meets(marks, rect) && !meets(curves, rect) && !meets(texts, room);
-  };
-  // A text beside its point is nearer to it than to other marks; the line to another text, which is beside no mark,
-  // crosses neither marks nor texts.
-  const auto is_nearest = [&](const QRectF& rect, const QPointF& at) {
-    return std::ranges::none_of(marks, [&](const QRectF& mark) {
-      return !mark.contains(at) && distanceTo(rect, mark.center()) < distanceTo(rect, at) + radius;
-    });
-  };
-  const auto is_clear = [&](const QLineF& line, const QRectF& rect, const QPointF& at) {
-    const QRectF room = rect.adjusted(-2 * radius, -2 * radius, 2 * radius, 2 * radius);
-    return !meets(marks, room) && std::ranges::none_of(pointsOf(line, 1), [&](const QPointF& point) {
-      const QRectF spot = QRectF(-1, -1, 2, 2).translated(point);
-      return meets(texts, spot) || std::ranges::any_of(marks, [&](const QRectF& mark) {
-               return !mark.contains(at) && mark.intersects(spot);
-             });
-    });
-  };
+  painter.setPen(palette().text().color());
   for (const Series& s : series_ | std::views::reverse)
     for (std::size_t i = 0; i < s.tags.size(); ++i) {
       const QPointF at = place(s.points[i]);
       const QSizeF size(fontMetrics().horizontalAdvance(s.tags[i]), height);
       for (int direction = 0; direction < kTagPlaces; ++direction) {
-        const int ring = direction / 8;
-        const double angle = 2 * std::numbers::pi * (direction % 8) / 8, distance = (2 + 2 * ring) * radius;
+        const double angle = 2 * std::numbers::pi * (direction % 8) / 8, distance = (2 + direction / 8) * radius;
         const QPointF away(std::cos(angle), std::sin(angle));
         QRectF rect(QPointF(), size);
         rect.moveCenter(at + away * distance +
                         QPointF(std::round(away.x()) * size.width() / 2, std::round(away.y()) * height / 2));
-        const QLineF leader(at + away * radius, at + away * (distance - radius / 2));
-        if (!is_free(rect) || !(ring == 0 ? is_nearest(rect, at) : is_clear(leader, rect, at))) continue;
-        texts.push_back(rect);
-        painter.setPen(mutedText(palette()));
-        if (ring > 0) painter.drawLine(leader);
-        painter.setPen(palette().text().color());
+        if (!is_free(rect, at)) continue;
+        covered.push_back(rect.adjusted(-kTagSpace, -kTagSpace, kTagSpace, kTagSpace));
         painter.drawText(rect.bottomLeft() - QPointF(0, kSpace4 / 2.0), s.tags[i]);
         break;
       }
@@ -241,10 +216,8 @@ DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
   pause_.setSingleShot(true);
   pause_.setInterval(kBetweenPointsMs);
   connect(&pause_, &QTimer::timeout, plot_, &PlotFrame::markDirty);
-  steps_table_ = new FigureTable({"tokens/s per GPU", "EP 8", "EP 16", "EP 32", "EP 64", "EP 128"}, this);
+  steps_table_ = new FigureTable({"\u00d7, tokens/s per GPU", "EP 8", "EP 16", "EP 32", "EP 64", "EP 128"}, this);
   steps_table_->setAccessibleName(title());
-  measured_ = new FittedLabel(this);
-  addBody(measured_, 0);
   views_ = new QStackedWidget(this);
   views_->addWidget(steps_table_);
   views_->addWidget(plot_);
@@ -255,7 +228,6 @@ DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
 
 void DeepEPGainPanel::showView() {
   shape_->setEnabled(axes() != whole_step);
-  measured_->setVisible(axes() == whole_step && !steps_.empty());
   views_->setCurrentWidget(axes() == whole_step && !steps_.empty() ? static_cast<QWidget*>(steps_table_) : plot_);
   plot_->markDirty();
   update();  // repaints header and answer as well
@@ -267,7 +239,7 @@ void DeepEPGainPanel::setSteps(std::vector<StepChoices> steps, const ClusterQues
   routing_ = cluster.routing;
   if (!steps_.empty()) {
     fillSteps();
-    refill();  // the measured gains stand in a line
+    refill();  // the measured gains stand in the answer
   }
   showView();
 }
@@ -290,7 +262,9 @@ void DeepEPGainPanel::fillSteps() {
       if (name.contains("MXFP8") && std::isnan(step.mxfp8.ratio))
         name = name.remove(QString(", \u00d7")) + ": not on this GPU";
       steps_table_->setName(row, name, kStepTip, row == 0 || row == 2);
-      steps_table_->setFigure(row, column, figures[row], {}, step.ep == ep_);
+      // The gain by DeepEP with forced balance is not that of a router.
+      const bool is_known = row > 1 || routing_ != AskedRouting::forced;
+      steps_table_->setFigure(row, column, figures[row], {}, step.ep == ep_ && is_known);
     }
   }
 }
@@ -322,7 +296,6 @@ void DeepEPGainPanel::refill() {
     ask();
   }
   setProperty("busy", computing_ || question != question_);
-  measured_->setTexts(measuredForms());
   if (!answer_ || axes() == whole_step) return plot_->setNotice("Computing...");
   plot_->setNotice({});
   draw();
@@ -343,7 +316,7 @@ void DeepEPGainPanel::ask() {
   worker_.compute(this, gains, [this](const Answer& answer) {
     answer_ = answer;
     computing_ = false;
-    measured_->setTexts(measuredForms());
+    update();            // repaints the answer
     plot_->markDirty();  // asks again if the load has changed and the plot is visible
   });
 }
@@ -387,31 +360,40 @@ void DeepEPGainPanel::draw() {
   plot_->setSeries({predicted, curve, live, measured});  // a disc is smaller than a diamond and lies over it
 }
 
+QString DeepEPGainPanel::gainText(double figure) const {
+  return axes() == time ? formatValue(figure, 3) + " ms" : ratioText(figure) + QStringLiteral(" \u00d7");
+}
+
+// "1.06 to 1.25 \u00d7": smallest and largest measured figure.
+QString DeepEPGainPanel::measuredRange() const {
+  const auto measured = axes() == time ? &LayerGain::measured_ms : &LayerGain::measured;
+  const auto [smallest, largest] = std::ranges::minmax(answer_->gains.measured, {}, measured);
+  return gainText(smallest.*measured).section(' ', 0, 0) + " to " + gainText(largest.*measured);
+}
+
 QStringList DeepEPGainPanel::measuredForms() const {
   if (!answer_ || answer_->gains.measured.empty()) return {};
-  const bool is_time = axes() == time;
-  const QString unit = is_time ? " ms" : " \u00d7";
-  const auto text = [is_time](double figure) { return is_time ? formatValue(figure, 3) : ratioText(figure); };
-  const auto measured = is_time ? &LayerGain::measured_ms : &LayerGain::measured;
-  const auto [smallest, largest] = std::ranges::minmax(answer_->gains.measured, {}, measured);
-  const QString range = QString("Measured layer, EP 8 in one node: %1 to %2%3")
-                            .arg(text(smallest.*measured), text(largest.*measured), unit);
+  const QString range = "Measured layer, EP 8 in one node: " + measuredRange();
   if (!selectedGain()) return {range};
   const bool several = selection_->histories().size() > 1;
   const QString router = several ? "router " + runLetter(*selection_, selection_->run()) : QString("this router");
-  const double modelled = is_time ? selectedGain()->modelled_ms : selectedGain()->modelled;
-  return {range + QString("; modelled with %1: %2%3").arg(router, text(modelled), unit), range};
+  const double modelled = axes() == time ? selectedGain()->modelled_ms : selectedGain()->modelled;
+  return {range + QString("; modelled with %1: ").arg(router) + gainText(modelled), range};
 }
 
+// The modelled step, and the measured layer, which has no network and no tensor parallelism.
 Panel::Answer DeepEPGainPanel::answer() const {
   const auto step = std::ranges::find(steps_, ep_, &StepChoices::ep);
   if (axes() != whole_step || step == steps_.end()) return {{}, measuredForms()};
-  const QString gain = QString("Modelled step, EP %1%2: %3 \u00d7")
-                           .arg(ep_)
-                           .arg(ep_ == kNodeRanks ? " in one node" : "", ratioText(step->deep_ep.ratio));
-  if (routing_ == AskedRouting::forced) return {{}, {gain + " with forced balance, not with a router", gain}};
+  const bool is_forced = routing_ == AskedRouting::forced, several = selection_->histories().size() > 1;
+  const QString run = several && !is_forced ? " of " + runLetter(*selection_, selection_->run()) : QString();
+  const QString gain =
+      QString("Modelled step%1, EP %2%3: ").arg(run).arg(ep_).arg(is_forced ? ", forced balance" : "") +
+      gainText(step->deep_ep.ratio);
+  if (!answer_ || answer_->gains.measured.empty()) return {{}, {gain}};
   return {{},
-          {gain + ", as each tensor-parallel rank sends every token", gain + ", as TP ranks send all tokens", gain}};
+          {gain + "; a layer measured on 8 H200s, no network, no TP: " + measuredRange(),
+           gain + "; measured layer, no network, no TP: " + measuredRange(), gain}};
 }
 
 ValueTable DeepEPGainPanel::stepsTable() const {

@@ -11,7 +11,6 @@
 
 #include "core/cluster/layer_model.h"
 #include "widgets/cluster/cluster_question.h"
-#include "widgets/look/fitted_text.h"
 #include "widgets/panel/figure_table.h"
 #include "widgets/panel/latest_worker.h"
 #include "widgets/panel/panel.h"
@@ -102,6 +101,8 @@ class DeepEPGainPanel : public Panel {
   void fillSteps();
   void showView();
   ValueTable stepsTable() const;
+  QString gainText(double figure) const;  // "1.25 ×", "0.83 ms"
+  QString measuredRange() const;
   QStringList measuredForms() const;  // measured range of the gain, from long to short
   const LayerGain* selectedGain() const;
 
@@ -113,7 +114,6 @@ class DeepEPGainPanel : public Panel {
   QStackedWidget* views_;
   QComboBox *shape_, *axis_;
   std::vector<StepChoices> steps_;
-  FittedLabel* measured_;  // measuredForms(), beside the modelled steps
   int ep_ = 32;
   AskedRouting routing_ = AskedRouting::forced;
   Question question_;

@@ -47,17 +47,18 @@ QString rangeText(const Band& range, int digits) {
   return QString(" (%1 to %2)").arg(range.low, 0, 'f', digits).arg(range.high, 0, 'f', digits);
 }
 
-QString layoutText(int ep, AllToAll kind) {
-  return QString("EP %1 with %2").arg(ep).arg(kind == AllToAll::deep_ep ? "DeepEP" : "standard all-to-all");
+// Whether a choice gains is told by its range.
+QString verbOf(const Speedup& speedup) {
+  if (speedup.range.low > 1) return "gains";
+  return speedup.range.high < 1 ? "loses" : "undecided";
 }
 
-// "DeepEP gains 1.32 × (1.10 to 1.46)": whether a choice gains is told by its range.
-QString gainText(const char* choice, const Speedup& speedup, bool with_range) {
-  const char* verb = "may gain or lose,";
-  if (speedup.range.low > 1) verb = "gains";
-  if (speedup.range.high < 1) verb = "loses,";
-  const QString text = QString("%1 %2 %3 \u00d7").arg(choice, verb).arg(speedup.ratio, 0, 'f', 2);
-  return with_range ? text + rangeText(speedup.range, 2) : text;
+// " (1.32 \u00d7, 1.10 to 1.46)", " (1.10\u20131.46 \u00d7)".
+QString gainText(const Speedup& speedup, bool is_long) {
+  const auto text = [](double ratio) { return QString::number(ratio, 'f', 2); };
+  const QString low = text(speedup.range.low), high = text(speedup.range.high);
+  if (is_long) return QString(" (%1 \u00d7, %2 to %3)").arg(text(speedup.ratio), low, high);
+  return QString(" (%1\u2013%2 \u00d7)").arg(low, high);
 }
 
 }  // namespace
@@ -160,9 +161,11 @@ void ThisImbalancePanel::renew() {
   computing_ = true;
   // No row has to be scrolled, and no panel moves when the rows come: header, balanced router, forced balance, runs
   // with their ranges, and remedies.
-  const int lines = 1 + to_int(2 * question.runs.size() + kVariants) + (question.runs.front().loads.layers > 1) +
-                    (cluster_.routing == AskedRouting::forced);
-  setMinimumHeight(withType(kAboveTable, fontMetrics()) + lines * table_->leastRowHeight());
+  const auto routed = to_int(std::ranges::count(question.runs, false, &Asked::is_forced));
+  const Asked& selected = question.runs.front();
+  const int remedies = selected.is_forced ? 0 : kVariants - 1 + (selected.loads.layers > 1);
+  lines_ = 2 + 2 * routed + remedies + (cluster_.routing == AskedRouting::forced);
+  setMinimumHeight(withType(kAboveTable, fontMetrics()) + lines_ * table_->leastRowHeight());
   if (costs_.even.empty()) say("Computing...");
   worker_.compute(
       this, [question](const std::stop_token& stopped) { return computeOrProblem(question, stopped); },
@@ -219,17 +222,22 @@ ThisImbalancePanel::Costs ThisImbalancePanel::compute(const Question& question, 
     if (is_selected) costs.fullest = costs_by_layer.back();
     costs.runs.push_back(mean_costs(costs_by_layer));
   }
-  ClusterQuestion selected_question = question.cluster;
-  if (selected_question.routing == AskedRouting::live) {
-    selected_question.loads = question.runs.front().loads;
-    selected_question.live_load = selected_question.loads.load_L.back();
+  // Of a forced balance all runs have the same choices.
+  const bool is_live = question.cluster.routing == AskedRouting::live;
+  costs.choices.resize(is_live ? question.runs.size() : 1);
+  for (std::size_t run = 0; run < costs.choices.size(); ++run) {
+    ClusterQuestion run_question = question.cluster;
+    if (is_live) {
+      run_question.loads = question.runs[run].loads;
+      run_question.live_load = run_question.loads.load_L.back();
+    }
+    const std::vector<TrafficByKind> traffic = layer_traffic(run_question, possible_ep(config));
+    for (const TrafficByKind& degree_traffic : traffic) {
+      if (stopped.stop_requested()) return costs;
+      costs.choices[run].push_back(step_choices(config, Hypothesis::h2, degree_traffic));
+    }
+    if (run == 0) costs.fastest = fastestOf(config, traffic);
   }
-  const std::vector<TrafficByKind> traffic = layer_traffic(selected_question, possible_ep(config));
-  for (const TrafficByKind& degree_traffic : traffic) {
-    if (stopped.stop_requested()) return costs;
-    costs.choices.push_back(step_choices(config, Hypothesis::h2, degree_traffic));
-  }
-  costs.fastest = fastestOf(config, traffic);
   return costs;
 }
 
@@ -256,35 +264,36 @@ std::size_t ThisImbalancePanel::chosenDegree() const {
 }
 
 QString ThisImbalancePanel::lostText(std::size_t run, bool with_range) const {
-  if (shown_.runs[run].is_forced) return "nothing (balance is forced)";
   const Speedup& speedup = costs_.against_even[run][chosenDegree()];
   QString text = "almost nothing";
-  if (1 - speedup.ratio >= kMinNamedShare) text = "about " + perCent(1 - speedup.ratio);
+  if (1 - speedup.ratio >= kMinNamedShare) text = perCent(1 - speedup.ratio);
   if (with_range)
     text += rangeText({100 * (1 - speedup.range.high), 100 * (1 - speedup.range.low)}, 0).replace(")", " %)");
   return withMinus(text);
 }
 
-QString ThisImbalancePanel::fastestText(bool with_range) const {
+// The fastest set-up: "EP 8 without DeepEP 1.94 \u00d7 as fast, if it fits (memory not modelled)".
+QString ThisImbalancePanel::fastestText(bool is_long) const {
   const Fastest& best = costs_.fastest;
-  QString text = "fastest " + layoutText(best.ep, best.kind);
-  if (best.ep < ClusterQuestion().ep) text += " (memory not modelled)";  // the published runs have this degree
-  if (with_range)
-    text += QString(", %1 tokens/s per GPU (%2 to %3)")
-                .arg(speedText(best.tokens_per_second), speedText(best.band.low), speedText(best.band.high));
-  if (best.ep == ep_ && best.kind == cluster_.all_to_all) return text + ", as chosen";
+  if (best.ep == ep_ && best.kind == cluster_.all_to_all) return "no other EP is faster";
   const Speedup& gain = best.gains[chosenDegree()];
-  text += QString(", %1 \u00d7 ").arg(gain.ratio, 0, 'f', 2) + layoutText(ep_, cluster_.all_to_all);
-  return with_range ? text + rangeText(gain.range, 2) : text;
+  const QString run = costs_.choices.size() > 1 ? " for " + shown_.runs[0].letter : QString();
+  QString text = QString("EP %1 %2 DeepEP %3 \u00d7 as fast%4")
+                     .arg(best.ep)
+                     .arg(best.kind == AllToAll::deep_ep ? "with" : "without")
+                     .arg(gain.ratio, 0, 'f', 2)
+                     .arg(run);
+  if (is_long) text += rangeText(gain.range, 2);
+  if (best.ep >= ClusterQuestion().ep) return text;  // the published runs have this degree
+  return text + (is_long ? ", if it fits (memory is not modelled)" : ", if it fits");
 }
 
 QString ThisImbalancePanel::costText(bool with_range) const {
-  if (std::ranges::all_of(shown_.runs, &Asked::is_forced)) return "nothing is lost to imbalance";
   QStringList costs;
   for (std::size_t run = 0; run < shown_.runs.size(); ++run)
-    costs << (shown_.runs.size() == 1 ? QString("this run") : shown_.runs[run].letter) + ' ' +
-                 lostText(run, with_range);
-  return QString("the imbalance costs %1").arg(listed(costs));
+    if (!shown_.runs[run].is_forced)
+      costs << (shown_.runs.size() == 1 ? QString() : shown_.runs[run].letter + ' ') + lostText(run, with_range);
+  return costs.isEmpty() ? QString("no imbalance") : QString("imbalance costs %1").arg(costs.join(", "));
 }
 
 void ThisImbalancePanel::addRow(const QString& name, const char* tip, const std::vector<const LiveCost*>& costs) {
@@ -379,41 +388,53 @@ void ThisImbalancePanel::setCluster(const ClusterQuestion& cluster) {
   emit answerChanged();
 }
 
+// The decision in the order of its parts: what is chosen, what DeepEP and MXFP8 gain there, what the imbalance costs,
+// which EP would be faster. In a narrow window single numbers go before ranges, and no part is dropped.
 QStringList ThisImbalancePanel::headline() const {
   if (!costs_.problem.empty()) return {QString::fromStdString(costs_.problem)};
   if (costs_.even.empty()) return computing_ ? QStringList{"Computing the cost of this imbalance..."} : QStringList();
-  const QString model = "DeepSeek-V3 671B", step = QString("%1, %2").arg(model, stepsText());
-  const QString run = shown_.runs.size() == 1 ? QString() : QString("for %1 ").arg(shown_.runs[0].letter);
-  const QString fastest = ": " + run + fastestText(false), brief_cost = costText(false).remove("about ");
-  if (shown_.cluster.routing == AskedRouting::forced)
-    return {step + ": " + run + gainsText(true) + costText(true), model + ": " + run + gainsText(false) + brief_cost,
-            model + ": " + run + "no router: balance is forced"};
-  // In a narrow window the ranges and the throughput, which the tables have, go before what each choice gains.
-  return {step + ": " + run + fastestText(true) + "; " + gainsText(true) + costText(true),
-          step + fastest + "; " + gainsText(true) + brief_cost,
-          step + fastest + "; " + gainsText(false) + brief_cost,
-          model + fastest + "; " + gainsText(false) + brief_cost,
-          model + fastest + "; " + brief_cost,
-          model + fastest};
+  const ClusterQuestion& cluster = shown_.cluster;
+  const QString chosen = QString("%1, %2, EP %3%4: ")
+                             .arg(QString::fromStdString(cluster.hardware).toUpper(), cluster.mxfp8 ? "MXFP8" : "BF16")
+                             .arg(ep_)
+                             .arg(cluster.routing == AskedRouting::forced ? ", forced balance" : "");
+  const auto form = [&](bool has_gains, bool has_costs, bool has_speed) {
+    return chosen + QStringList{gainsText(has_gains), costText(has_costs), fastestText(has_speed)}.join("; ");
+  };
+  return {form(true, true, true), form(true, false, true), form(true, false, false), form(false, false, false)};
 }
 
-// What DeepEP and the format of the selected run gain, followed by "; ". The gain by DeepEP is that of a router.
-QString ThisImbalancePanel::gainsText(bool with_range) const {
-  const StepChoices& choices = costs_.choices.at(chosenDegree());
-  QString format = "; ";
-  if (shown_.runs[0].is_fp4)
-    format = ", and FP4 has no published speed; ";
-  else if (!std::isnan(choices.mxfp8.ratio))
-    format = ", and " + gainText("MXFP8", choices.mxfp8, with_range) + "; ";
-  if (shown_.cluster.routing == AskedRouting::forced)
-    return "no router: balance is forced, so that the gain by DeepEP is not known" + format;
-  return QString("at EP %1 ").arg(ep_) + gainText("DeepEP", choices.deep_ep, with_range) + format;
+// "DeepEP gains (1.32 \u00d7, 1.10 to 1.46)"; of several runs one by one, or the range of all that have the same
+// verdict.
+QString ThisImbalancePanel::choiceText(const char* choice, Speedup StepChoices::*gain, bool is_long) const {
+  QStringList texts;
+  Speedup all;
+  bool is_same = true;
+  for (std::size_t run = 0; run < costs_.choices.size(); ++run) {
+    if (costs_.choices.size() > 1 && shown_.runs[run].is_forced) continue;
+    const Speedup& speedup = costs_.choices[run][chosenDegree()].*gain;
+    if (std::isnan(speedup.ratio)) return QString("%1 not on this GPU").arg(choice);
+    if (texts.isEmpty()) all = speedup;
+    is_same = is_same && verbOf(speedup) == verbOf(all);
+    all.range = {std::min(all.range.low, speedup.range.low), std::max(all.range.high, speedup.range.high)};
+    texts << verbOf(speedup) + " for " + shown_.runs[run].letter + gainText(speedup, is_long);
+  }
+  const bool is_common = texts.size() == 1 || (is_same && !is_long);
+  return QString("%1 ").arg(choice) + (is_common ? verbOf(all) + gainText(all, is_long) : texts.join(", "));
+}
+
+QString ThisImbalancePanel::gainsText(bool is_long) const {
+  QStringList texts{choiceText("DeepEP", &StepChoices::deep_ep, is_long),
+                    choiceText("MXFP8", &StepChoices::mxfp8, is_long)};
+  if (shown_.cluster.routing == AskedRouting::forced) texts.front() += ", which says nothing about a router";
+  if (std::ranges::any_of(shown_.runs, &Asked::is_fp4)) texts << "FP4 has no published speed";
+  return texts.join("; ");
 }
 
 QStringList ThisImbalancePanel::about() const {
   if (costs_.even.empty()) return {};
-  const QString limits = "modelled without memory; FP4 has no published speed";
-  return {limits + "; " + shown_.runs[0].loads.text(), limits, "no memory, no FP4 modelled", "modelled"};
+  const QString model = "DeepSeek-V3 671B, modelled";
+  return {model + ", " + shown_.runs[0].loads.text(), model, "modelled"};
 }
 
 QString ThisImbalancePanel::status() const {

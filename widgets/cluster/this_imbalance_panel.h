@@ -19,15 +19,16 @@ class ThisImbalancePanel : public Panel {
  public:
   explicit ThisImbalancePanel(Selection* selection, QWidget* parent = nullptr);
   ValueTable table() const override;
-  // "DeepSeek-V3 671B, step 697: fastest EP 8 with standard all-to-all, ...; at EP 32 DeepEP gains 1.32 × (1.10 to
-  // 1.46), and ...; the imbalance costs this run about 24 % (20 to 28 %)" of the throughput, and over which layers this
-  // is, from long to short; empty if no run with loads is open.
+  // "B200, MXFP8, EP 32: DeepEP gains (1.32 ×, 1.10 to 1.46); MXFP8 gains (1.06 ×, 1.05 to 1.15); imbalance costs 24 %
+  // (20 to 28 %); EP 8 without DeepEP ...", and of what this is, from long to short; empty if no run with loads is
+  // open.
   QStringList headline() const;
   QStringList about() const;
   void setCluster(const ClusterQuestion& cluster);  // EP degree of the headline, cluster, routing and placement
   void answerNow();  // computes the costs of the present loads at once, also if the panel is hidden
   // The selected run's step by EP degree; empty until they are computed.
-  const std::vector<StepChoices>& choices() const { return costs_.choices; }
+  const std::vector<StepChoices>& choices() const { return costs_.choices.front(); }
+  int lines() const { return lines_; }  // of the table
 
  signals:
   void answerChanged();
@@ -65,13 +66,13 @@ class ThisImbalancePanel : public Panel {
   };
   static Fastest fastestOf(const StepConfig& config, const std::vector<TrafficByKind>& traffic);
   struct Costs {
-    std::vector<LiveCost> even;                      // of a balanced router, one for each EP degree
-    std::vector<std::vector<LiveCost>> runs;         // one for each EP degree; of the selected run kVariants
-    std::vector<LiveCost> fullest;                   // of the selected run, if all layers had the load of its fullest
-    std::vector<std::vector<Speedup>> against_even;  // of runs by EP degree: speed over that of a balanced router
-    std::vector<StepChoices> choices;                // of the selected run, one for each EP degree
-    Fastest fastest;                                 // of the choices
-    std::string problem;                             // why there are no costs; empty if there are
+    std::vector<LiveCost> even;                        // of a balanced router, one for each EP degree
+    std::vector<std::vector<LiveCost>> runs;           // one for each EP degree; of the selected run kVariants
+    std::vector<LiveCost> fullest;                     // of the selected run, if all layers had the load of its fullest
+    std::vector<std::vector<Speedup>> against_even;    // of runs by EP degree: speed over that of a balanced router
+    std::vector<std::vector<StepChoices>> choices{1};  // of runs by EP degree; of a forced balance one of all runs
+    Fastest fastest;                                   // of the choices of the selected run
+    std::string problem;                               // why there are no costs; empty if there are
   };
   static Costs compute(const Question& question, const std::stop_token& stopped);
   static Costs computeOrProblem(const Question& question, const std::stop_token& stopped);
@@ -79,9 +80,10 @@ class ThisImbalancePanel : public Panel {
   void say(const QString& notice);  // shows a notice in place of the table
   const LiveCost& cost(std::size_t run, std::size_t degree, std::size_t variant = 0) const;
   std::size_t chosenDegree() const;                          // index of ep_
-  QString lostText(std::size_t run, bool with_range) const;  // "about 24 % (20 to 28 %)", at ep_
-  QString fastestText(bool with_range) const;
-  QString gainsText(bool with_range) const;
+  QString lostText(std::size_t run, bool with_range) const;  // "24 % (20 to 28 %)", at ep_
+  QString fastestText(bool is_long) const;
+  QString choiceText(const char* choice, Speedup StepChoices::*gain, bool is_long) const;
+  QString gainsText(bool is_long) const;
   QString costText(bool with_range) const;
   QString stepsText() const;  // "step 697"
   void fillTable();
@@ -94,7 +96,7 @@ class ThisImbalancePanel : public Panel {
   FigureTable* table_;
   FittedLabel* note_;
   QLabel* notice_;
-  int ep_ = 32;
+  int ep_ = 32, lines_ = 0;
   ClusterQuestion cluster_;
   QTimer pause_;  // pause before the next load, since a run in training has a new load at every step
   bool computing_ = false;

@@ -17,6 +17,7 @@ namespace {
 // Share of the raw gaps that may be outside the axis at either end, so that spikes of the first steps do not determine
 // it.
 constexpr double kSparedShare = 0.02;
+constexpr double kWithdrawnAlpha = 0.4;  // of the sign of a verdict that another one has replaced
 constexpr float kIntervalAlpha = 0.16F;  // of the shade of an interval
 constexpr int kVerdictSign = 12;         // size of the sign of a verdict on a curve
 
@@ -219,9 +220,10 @@ void GapPlot::paintVerdicts(QPainter& painter, const GapSeries& curve) const {
     painter.setPen(Qt::NoPen);
     painter.setBrush(QColor(colors(palette()).surface));
     painter.drawEllipse(centre, size / 2 + 1, size / 2 + 1);
-    painter.restore();
+    painter.setOpacity(i + 1 < curve.past.size() ? kWithdrawnAlpha : 1);
     paintSign(painter, QRectF(centre.x() - size / 2, centre.y() - size / 2, size, size), signOf(curve.past[i].word),
               dark());
+    painter.restore();
   }
 }
 

@@ -50,7 +50,7 @@ RegressionPanel::RegressionPanel(Selection* selection, const JudgedRuns* runs, Q
     : Panel(selection, "Regression", Provenance::measured_here, parent), runs_(runs) {
   showAnswers();
   addMap();
-  figures_ = new FigureTable({"Figure", "result", "since\nstep", "value", "other runs", "z"}, this);
+  figures_ = new FigureTable({"Figure", "result", "outside\nsince", "value", "other runs", "z"}, this);
   figures_->setAccessibleName("Figures that left the noise band");
   connect(figures_, &FigureTable::cellClicked, this, &RegressionPanel::showFigure);
   settings_ = new FittedLabel(this);
@@ -148,7 +148,7 @@ void RegressionPanel::refillMap() {
     const QString layer = QString::number(row(to_int(i)).figure.layer);
     ticks.push_back({static_cast<double>(i), exit == report_.exits.end()
                                                  ? layer
-                                                 : QString("%1 (%2)").arg(layer, formatCount(exit->apart_since))});
+                                                 : QString("%1 (%2)").arg(layer, formatCount(exit->first_step()))});
   }
   const QString figure = rows_.empty() ? QString() : QString::fromUtf8(row(0).figure.info->name);
   const QString end = formatValue(z_at_end_, 2);
@@ -159,7 +159,7 @@ void RegressionPanel::refillMap() {
                    .high = QStringLiteral("\u2265 +") + end,
                    .caption = QString("standard errors (z)"),
                    .first_code = 2});
-  map_->setRowAxis(std::move(ticks), QString("%1, layer (apart since step)").arg(figure) + grey_note, false);
+  map_->setRowAxis(std::move(ticks), QString("%1, layer (outside since step)").arg(figure) + grey_note, false);
   map_->setSource(QString::number(shown_reports_), static_cast<int>(rows_.size()));
   map_->setCurrentRow(
       index_in(rows_, selection_->layer(), [this](std::size_t i) { return report_.series[i].figure.layer; }));
@@ -236,14 +236,13 @@ void RegressionPanel::show(GateReport report) {
     const bool has_side = report_.series[exit.series].figure.worst.has_value();
     const float distance = std::isfinite(exit.z) ? std::fabs(exit.z) : 0;  // 0: the other runs have no spread
     const float z = exit.not_finite_step ? INFINITY : distance;
-    return std::tuple(!exit.not_finite_step && !(has_side && exit.is_worse), !has_side, -z, exit.apart_since);
+    return std::tuple(!exit.not_finite_step && !(has_side && exit.is_worse), !has_side, -z, exit.first_step());
   });
   chooseRows();
   map_->markDirty();
   fitMap();
-  const QString when = valuesText();
-  figures_->horizontalHeaderItem(3)->setText(runLetter(*selection_, judgedRun()) + when);
-  figures_->horizontalHeaderItem(4)->setText(othersText(when.isEmpty() ? "other\nruns" : "others") + when);
+  figures_->horizontalHeaderItem(3)->setText(runLetter(*selection_, judgedRun()));
+  figures_->horizontalHeaderItem(4)->setText(othersText("other\nruns"));
   figures_->setRowCount(static_cast<int>(report_.exits.size()));
   for (int row = 0; row < figures_->rowCount(); ++row) {
     const GateExit& exit = report_.exits[order_[row]];
@@ -251,7 +250,7 @@ void RegressionPanel::show(GateReport report) {
     figures_->setName(row, figureName(exit), tip, row == 0);
     const QString result = resultText(report_.series[exit.series].figure, exit);
     figures_->setFigure(row, 1, {result, result.left(1)}, tip, result == "worse");
-    figures_->setFigure(row, 2, {formatCount(exit.apart_since)}, tip);
+    figures_->setFigure(row, 2, {formatCount(exit.first_step())}, tip);
     const QString last = QString("; values of the steps up to %1, the last outside").arg(step);
     figures_->setFigure(row, 3, {alignedText(exit.value)}, tip + last);
     figures_->setFigure(row, 4, {alignedText(exit.good)}, tip + last);
@@ -280,22 +279,10 @@ void RegressionPanel::show(GateReport report) {
   update();
 }
 
-// Rest of the headings of the values: the step of them, if it is the same in all rows.
-QString RegressionPanel::valuesText() const {
-  const auto is_same = [this](const GateExit& exit) { return exit.last_step() == report_.exits[0].last_step(); };
-  if (!std::ranges::all_of(report_.exits, is_same)) return QStringLiteral(", last\noutside");
-  return report_.exits.empty() ? QString() : QString("\nstep %1").arg(formatCount(report_.exits[0].last_step()));
-}
-
 // The first figure that left the noise band, of those with the result of the first row.
 const GateExit& RegressionPanel::earliestExit() const {
-  const auto result = [this](std::size_t i) {
-    return resultText(report_.series[report_.exits[i].series].figure, report_.exits[i]);
-  };
-  const auto rank = [&](std::size_t i) {
-    return std::pair(result(i) != result(order_.front()), report_.exits[i].apart_since);
-  };
-  return report_.exits[*std::ranges::min_element(order_, {}, rank)];
+  const auto result = [this](const GateExit& exit) { return resultText(report_.series[exit.series].figure, exit); };
+  return *std::ranges::find(report_.exits, result(report_.exits[order_.front()]), result);
 }
 
 QString RegressionPanel::word() const {
@@ -308,7 +295,7 @@ QStringList RegressionPanel::placeForms() const {
   const auto better = std::ranges::count(report_.exits, false, &GateExit::is_worse);
   const bool is_led_by_better = report_.verdict == GateVerdict::differs && better > 0;
   const GateExit& exit = earliestExit();
-  const QString step = QString(" since step %1").arg(formatCount(exit.apart_since)),
+  const QString step = QString(" since step %1").arg(formatCount(exit.first_step())),
                 figures = countedText(better, "figure");
   if (is_led_by_better) {
     const QString head = QString(": %1 better, none worse").arg(figures),
@@ -337,55 +324,41 @@ QString RegressionPanel::status() const {
            countedText(static_cast<int>(report_.series.size()), "figure"));
 }
 
-// True if there is no verdict on the gap of the loss, which needs a noise twin.
-bool RegressionPanel::leavesLossOpen() const {
-  const auto places = runs_->candidates();
-  if (std::ranges::find(places, judgedRun()) == places.end()) return false;
-  return verdict_word(runs_->conclusion(judgedRun())) == VerdictWord::not_judged;
-}
-
-// "No, regressed since step 8: MaxVio, layer 7"; where the loss is not judged, "No: 17 figures better, none worse" says
-// only that they left the noise band.
+// "Yes, regressed since step 8: MaxVio, layer 7": says the same whether the loss is judged or not.
 Panel::Answer RegressionPanel::answer() const {
   if (selection_->histories().size() < 2) return {{}, {nothingToCompareNotice()}};
   if (!is_judged_) return {};
+  constexpr std::array kWords = {"No", "Yes, regressed", "Yes", "Yes, better", "Too early"};  // by GateVerdict
+  const QString answer_word = kWords[static_cast<std::size_t>(report_.verdict)];
   QStringList forms = report_.verdict == GateVerdict::too_early
                           ? QStringList(QStringLiteral(": ") + printedText(gate_sentence(report_)))
                           : placeForms();
-  const bool is_better = std::ranges::count(report_.exits, false, &GateExit::is_worse) > 0;
-  const bool asks_for_band = leavesLossOpen();
-  const QString within = asks_for_band ? "Yes" : "Yes, same", outside = asks_for_band ? "No" : "Yes";
-  const QString differs = asks_for_band ? QString("No, differs") : word();
-  const std::array answers = {within, QString("No, regressed"), is_better ? outside : differs, outside + ", better",
-                              word()};  // by GateVerdict
-  const QString& answer_word = answers[static_cast<std::size_t>(report_.verdict)];
   const bool reads_other_text = report_.other_text_from <= report_.steps.last;
   const QString note = QString("; different text from step %1").arg(formatCount(report_.other_text_from));
   const QString brief = answer_word + forms.back();
   for (QString& form : forms) form = answer_word + form + (reads_other_text ? note : QString());
-  const QString question = asks_for_band ? QString("Loss not judged. Do other figures of %1 vary as in %2?")
-                                         : QString("Is %1 as good as %2?");
-  return {question.arg(runLetter(*selection_, judgedRun()), othersText("the others")), forms << brief << answer_word,
-          report_.verdict == GateVerdict::regressed};
+  return {QString("Does %1 differ from %2 by more than chance?")
+              .arg(runLetter(*selection_, judgedRun()), othersText("the others")),
+          forms << brief << answer_word, report_.verdict == GateVerdict::regressed};
 }
 
-// A row for each judged figure.
+// A row for each judged figure: of one that left the band the numbers of the panel, of others those of the last steps.
 ValueTable RegressionPanel::table() const {
   const std::vector<HistoryPtr> good = otherRuns();
   GateReport report = report_;
   if (!is_judged_ && !good.empty()) report = judge_gate(selection_->histories()[judgedRun()], good);
-  ValueTable table({"figure", "first step outside", "last step outside", "value", "other runs",
+  ValueTable table({"figure", "result", "first step outside", "last step outside", "value", "other runs",
                     "half width of the noise band", "z"});
   for (std::size_t i = 0; i < report.series.size(); ++i) {
     const GateSeries& series = report.series[i];
+    const std::string name = figure_text(series.figure);
     const auto exit = std::ranges::find(report.exits, i, &GateExit::series);
-    TableValue first, last;
-    if (exit != report.exits.end()) {
-      first = exit->first_step();
-      last = exit->last_step();
-    }
-    table.add(figure_text(series.figure), first, last, table_value(series.value.back()),
-              table_value(series.good.back()), table_value(series.half_width.back()), table_value(series.z.back()));
+    if (exit == report.exits.end())
+      table.add(name, "in the band", TableValue(), TableValue(), table_value(series.value.back()),
+                table_value(series.good.back()), table_value(series.half_width.back()), table_value(series.z.back()));
+    else
+      table.add(name, resultText(series.figure, *exit).toStdString(), exit->first_step(), exit->last_step(),
+                table_value(exit->value), table_value(exit->good), table_value(exit->half_width), table_value(exit->z));
   }
   return table;
 }

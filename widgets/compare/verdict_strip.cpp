@@ -2,11 +2,11 @@
 
 #include <QEvent>
 #include <QPainter>
-#include <QRegularExpression>
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
-#include "core/recording/history/router_window.h"
+#include "core/findings/comparison/comparison.h"
 #include "widgets/compare/verdict_table.h"
 #include "widgets/look/counted_text.h"
 #include "widgets/look/style.h"
@@ -119,26 +119,18 @@ void VerdictStrip::fill() {
   update();
 }
 
-// The health of each log, if one has a fault: "3 of 8 MoE layers have collapsed, MaxVio 8.93".
+// The health of each log in the words of the line of its router, if one has a fault.
 std::vector<VerdictStrip::Item> VerdictStrip::healthItems() const {
-  static const QRegularExpression kDetail(QStringLiteral("\\. | \\(|[:,] |\\.$"));
   std::vector<Item> items;
   bool has_fault = false;
   for (int run = 0; run < std::ssize(selection_->histories()); ++run) {
     const Health* health = !health_ || selection_->isNoiseTwin(run) || judged_->live() ? nullptr : health_(run);
     if (!health || health->last_step < 0) continue;
     has_fault |= health->verdict >= HealthVerdict::attention;
-    const QString sentence = printedText(health->sentence), first = sentence.section(QStringLiteral(". "), 0, 0);
-    const History& history = *selection_->histories()[run];
-    const RouterWindow window = router_window(history, health->last_step);
-    const LayerWindow* worst = window.worst(&LayerWindow::max_vio);
-    const QString figure =
-        worst ? QString("MaxVio %1 in layer %2").arg(formatValue(worst->max_vio, 3)).arg(worst->layer) : QString();
-    QStringList names;
-    for (const QString& text : {first, sentence.section(kDetail, 0, 0)})
-      names << text + (worst ? QStringLiteral("; ") : QString()) + figure;
+    QStringList names{printedText(health->sentence)};
+    for (const std::string& form : health->shorter) names << printedText(form);
     items.push_back({QString(health_verdict_name(health->verdict)), signOf(health->verdict), true,
-                     runLetter(*selection_, run), names << figure << QString(), runColor(*selection_, run)});
+                     runLetter(*selection_, run), names << QString(), runColor(*selection_, run)});
   }
   return has_fault ? items : std::vector<Item>();
 }
@@ -233,7 +225,7 @@ QStringList VerdictStrip::undetectedForms() const {
     if (onTheSameTexts(*selection_)) return {is_missing(c.gap) ? "One batch of text gives no interval" : ""};
     if (c.other_text_from >= 0) return otherTextForms(c);
   }
-  if (!judged_->dependsOnSeed()) return {};
+  if (!judged_->dependsOnSeed() || !judged_->seedText().isEmpty()) return {};
   return {"One seed: another may give another verdict", "One seed only"};
 }
 
@@ -302,10 +294,10 @@ void VerdictStrip::fillSettlement() {
   kept_settlement_ = forms.value(forms.size() - 1);
   settle_->setTexts(forms);
   const bool steps = found.how == Settlement::How::more_steps;
-  const bool runs_anyway = steps && found.step <= judged_->goal();
+  const bool is_training = judged_->goal() > 0;
   const bool is_alone = selection_->histories().size() == 1;
   const bool offered = is_alone || !is_newest_ || asks_for_seeds_ ||
-                       (found.how != Settlement::How::nothing && (!steps || (judged_->live() && !runs_anyway)));
+                       (found.how != Settlement::How::nothing && (!steps || (judged_->live() && !is_training)));
   step_ = steps ? found.step : 0;
   force_ = found.how == Settlement::How::forced_balance;
   QString words = "+ Noise twin",
@@ -328,6 +320,11 @@ void VerdictStrip::fillSettlement() {
     tip =
         "Trains these runs again from step 0 with the next seeds, one after another, to the end that their settings "
         "plan. All rows then have the mean gaps of all seeds up to that step. Each recording is kept";
+    double seconds = 0;
+    for (const HistoryPtr& run : selection_->histories())
+      seconds += static_cast<double>(run->steps().size() * run->info().tokens_per_step) /
+                 run_figures(*run, run->steps()).tokens_per_s;
+    if (std::isfinite(seconds)) tip.prepend("Takes " + aboutDuration(judged_->seedsToAdd() * seconds) + ". ");
   } else if (steps) {
     words = QString("Train to step %1").arg(formatCount(found.step));
     tip = "Trains all open runs up to this step";

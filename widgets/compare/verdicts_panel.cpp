@@ -138,6 +138,17 @@ void VerdictsPanel::refill() {
   showLoss();
   table_->setRows(rows(), judged_->matters(), shareText(runs_->share()));
   table_->setActive(selection_->run());
+  if (is_alone) table_->setNotice(aloneNotice());  // the saved table has the row
+}
+
+QString VerdictsPanel::aloneNotice() const {
+  return QString(
+             "%1 with other settings, such as another format or balancing, shows here what they cost: its loss gap, "
+             "its "
+             "loads and all other figures beside those of A.\n\n"
+             "%2 shows what chance alone changes: gaps then have intervals and verdicts.")
+      .arg(judged_->live() ? "A run trained beside this one (Compare with...)" : "A second log (+ Log)",
+           judged_->live() ? "A noise twin" : "Another log with the settings of A");
 }
 
 // Selects the loss that decides about the first candidate, unless the user has chosen a loss.
@@ -344,7 +355,7 @@ ValueTable VerdictsPanel::tableOfRuns() const {
                     {"mean loss", "nats/token"},
                     {"MaxVio of the batch"},
                     {"settings"}});
-  if (!table_->notice().isEmpty()) return table;
+  if (!table_->notice().isEmpty() && table_->notice() != aloneNotice()) return table;
   for (int place = 0; place < to_int(table_->rows().size()); ++place) {
     const VerdictRow& row = table_->rows()[place];
     const History& history = *selection_->histories()[place];

@@ -46,6 +46,7 @@ class VerdictsPanel : public Panel {
   QString noteAtStart(int place) const;
   QStringList settingsOf(int place) const;
   void chooseMatters(double share);
+  QString aloneNotice() const;  // what to open or train beside a single run
   void showLoss();
   bool showsRuns() const { return stack_->currentIndex() == 0; }
   ValueTable tableOfRuns() const;

@@ -102,9 +102,8 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
   connect(view_, &MatrixPlot::cellOpened, this, [this](int row, int column) {
     if (quantAt(row, column)) emit operandOpened(placeAt(row, column), frameOf(row).step);
   });
-  rows_choice_ = makeChoice(
-      {"by run", "by layer"}, "Rows",
-      "A row for each run, with the lowest SQNR and the largest share to zero of its layers, or the layers of one run");
+  rows_choice_ = makeChoice({"by run", "by layer"}, "Rows",
+                            "A row for each run, with the layer that has the lowest SQNR, or the layers of one run");
   connect(rows_choice_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   keepState("rows", rows_choice_);
   rows_choice_->hide();
@@ -118,7 +117,7 @@ LegendScale QuantizationErrorPanel::legend() const {
   LegendScale legend = sqnrLegend(isDark(palette()));
   if (width() >= withType(kRoomForFrame, fontMetrics()))
     legend.swatches = {{QColor(colors(palette()).ink), "chosen", LegendScale::Swatch::frame}};
-  if (std::ranges::any_of(to_zero_, [](float share) { return share >= kToldShare; }))
+  if (std::ranges::any_of(cells_, [](const QuantFrame* quant) { return quant && quant->underflow >= kToldShare; }))
     legend.swatches.insert(legend.swatches.end(),
                            {{markColor(kToldShare), QString("%1 % to zero").arg(100 * kToldShare)},
                             {markColor(kFullMark), QString("\u2265 %1 %").arg(100 * kFullMark)}});
@@ -307,14 +306,11 @@ void QuantizationErrorPanel::indexCells() {
     tensors_ = std::move(all);
   }
   cells_.assign((isByRun() ? runs_.size() : layers_.size()) * tensors_.size(), nullptr);
-  to_zero_.assign(cells_.size(), 0);
   const auto add = [this](const QuantFrame& quant, std::size_t row) {
     OperandPlace place = quant;
     place.layer = 0;
     const auto column = std::ranges::lower_bound(tensors_, place, comesBefore) - tensors_.begin();
     const QuantFrame*& cell = cells_[row * tensors_.size() + column];
-    float& to_zero = to_zero_[row * tensors_.size() + column];
-    to_zero = std::max(to_zero, quant.underflow);  // false for NaN
     if (!cell || std::isnan(cell->sqnr_db) || quant.sqnr_db < cell->sqnr_db) cell = &quant;
   };
   for (std::size_t run = 0; run < (isByRun() ? runs_.size() : 1); ++run)
@@ -347,7 +343,7 @@ void QuantizationErrorPanel::paintNumbers(QPainter& painter) const {
 // share stands below on a mark, or the mark alone in a corner.
 void QuantizationErrorPanel::paintCell(QPainter& painter, int row, int column) const {
   const QRectF box = view_->cellRect(row, column);
-  const float to_zero = to_zero_[row * tensors_.size() + column];
+  const float to_zero = quantAt(row, column)->underflow;
   const QColor mark = markColor(to_zero);
   const double line = view_->fontMetrics().height();
   const bool loses = to_zero >= kToldShare, tells = loses && holds(QStringLiteral("88 %"), 2);
@@ -362,7 +358,7 @@ void QuantizationErrorPanel::paintCell(QPainter& painter, int row, int column) c
   }
   if (!holds(QStringLiteral("88"), 1)) return;
   // Equal formats have one colour of type.
-  painter.setPen(textOn(view_->legend().lut[scaleCode(sqnrPosition(kInkStep * std::round(db / kInkStep)))]));
+  painter.setPen(textOn(view_->legend().lut[scaleCode(sqnrPosition(kInkStep * std::floor(db / kInkStep)))]));
   painter.drawText(tells ? box.adjusted(0, 0, 0, -line) : box, Qt::AlignCenter,
                    decimal ? withMinus(QString::number(db, 'f', 1)) : wholeDb(db));
 }
@@ -443,8 +439,7 @@ QStringList QuantizationErrorPanel::describe(int row, int column) const {
   if (isByRun())
     return {runLabel(*selection_, runs_[row].run) + QStringLiteral(", ") + formatLabel(quant->format),
             QString("lowest SQNR of the layers: %1 dB, %2").arg(formatValue(quant->sqnr_db, 3), placeName(*quant)),
-            QString("largest share to zero of the layers: %1")
-                .arg(formatPercent(to_zero_[row * tensors_.size() + column]))};
+            QString("to zero there: %1").arg(formatPercent(quant->underflow))};
   return QStringList{QString("%1, %2").arg(placeName(placeAt(row, column)), formatLabel(quant->format))} +
          readout(operandKeys(frame_->step, *quant)).mid(1);
 }

@@ -72,9 +72,8 @@ class QuantizationErrorPanel : public Panel {
   std::vector<RunRow> runs_;  // runs, other than noise twins, that quantize operands of the class
   std::shared_ptr<const TelemetryFrame> frame_;
   GemmClass gemm_class_ = GemmClass::experts;
-  std::vector<int> layers_;            // layers of the rows, unless they are runs
-  std::vector<OperandPlace> tensors_;  // tensors of the columns, with layer 0
-  std::vector<float> to_zero_;         // of each cell: largest share flushed to zero, of the layers if it has several
+  std::vector<int> layers_;               // layers of the rows, unless they are runs
+  std::vector<OperandPlace> tensors_;     // tensors of the columns, with layer 0
   std::vector<const QuantFrame*> cells_;  // rows x columns, in frame_ or runs_; nullptr: not quantized
 };
 

@@ -6,6 +6,7 @@
 #include <QMouseEvent>
 #include <QScrollBar>
 #include <algorithm>
+#include <tuple>
 
 #include "core/config/config_field.h"
 #include "core/files/text/words.h"
@@ -23,6 +24,7 @@ namespace moescope {
 
 namespace {
 
+constexpr std::size_t kMinGroup = 3, kNamedLayers = 8;  // layers with a common row, and those that it names
 constexpr int kFirstRows = 24;  // rows at most without a click on "more", of which those that fit are shown
 
 QString severityText(const Finding& finding) {
@@ -41,6 +43,28 @@ QStringList findingSteps(const Finding& finding) {
 }
 
 namespace {
+
+// The finding of a row that stands for several layers: "3 layers have collapsed: 1, 2 and 3", since the first.
+Finding merged(const std::vector<const Finding*>& group) {
+  Finding finding = *group.front();
+  if (group.size() == 1) return finding;
+  std::vector<int> layers;
+  for (const Finding* other : group) {
+    layers.push_back(other->layers.front());
+    finding.steps.first = std::min(finding.steps.first, other->steps.first);
+    finding.steps.last = std::max(finding.steps.last, other->steps.last);
+  }
+  std::ranges::sort(layers);
+  const FindingKindInfo& info = finding_kind_info(finding.kind);
+  const bool has_phrase = info.layers_phrase && *info.layers_phrase;
+  finding.title = counted(std::ssize(layers), "layer", "layers") +
+                  (has_phrase ? " " + std::string(info.layers_phrase) : ", " + std::string(info.name));
+  if (layers.size() > kNamedLayers) return finding;
+  QStringList names;
+  for (const int layer : layers) names << QString::number(layer);
+  finding.title += ": " + moescope::listed(names).toStdString();
+  return finding;
+}
 
 QString wordsText(const Finding& finding, bool all_experts) {
   const auto printed = [](const std::string& text) { return withSettingLabels(printedText(text)); };
@@ -189,17 +213,11 @@ void FindingRow::paintEvent(QPaintEvent*) {
 }
 
 void FindingRow::showWords() {
-  const QString text = zoom_ + wordsText(finding_, all_experts_);
+  const QString text = wordsText(finding_, all_experts_);
   if (words_->text() != text) words_->setText(text);
 }
 
-void FindingRow::showZoom(const QString& html) {
-  zoom_ = html;
-  showWords();
-}
-
 void FindingRow::follow(const QString& link) {
-  if (link == QLatin1String("back")) return emit backRequested();
   if (link.startsWith(QLatin1String("expert:"))) return emit expertChosen(link.section(QLatin1Char(':'), 1).toInt());
   all_experts_ = !all_experts_;
   showWords();
@@ -216,9 +234,6 @@ FindingsPanel::FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget
   connect(layers_, &QComboBox::currentIndexChanged, this, &FindingsPanel::fill);
   connect(selection_, &Selection::focusChanged, this, [this] {
     if (layers_->currentIndex() == 1) fill();
-  });
-  connect(selection_, &Selection::timeChanged, this, [this] {  // other steps are shown than those of the text
-    if (!zoom_.isEmpty() && selection_->range().size() != zoomed_size_) forgetZoom();
   });
   addControl(layers_);
   addOptions();
@@ -291,30 +306,47 @@ std::vector<const Finding*> FindingsPanel::listed() const {
 }
 
 void FindingsPanel::fill() {
-  std::vector<const Finding*> shown = listed(), hidden;
+  const std::vector<const Finding*> all = listed();
+  std::vector<const Finding*> shown;
+  for (const Finding* finding : all)
+    if (groupOf(*finding, all).front() == finding) shown.push_back(finding);
   const auto chosen = std::ranges::find(shown, chosen_, [](const Finding* finding) { return finding_id(*finding); });
-  if (chosen == shown.end()) before_.reset();
   if (chosen != shown.end() && chosen - shown.begin() >= kFirstRows) all_shown_ = true;
-  if (!all_shown_ && shown.size() > kFirstRows + 1) {
-    hidden.assign(shown.begin() + kFirstRows, shown.end());
-    shown.resize(kFirstRows);
-  }
+  if (!all_shown_ && shown.size() > kFirstRows + 1) shown.resize(kFirstRows);
   makeRows(shown);
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const int place = watch_->placeOf(*shown[i]);
     const bool is_chosen = finding_id(*shown[i]) == chosen_;
-    rows_[i]->show(*shown[i], lettersOf(*shown[i]), watch_->isMuted(*shown[i]), is_chosen);
-    rows_[i]->showZoom(is_chosen ? zoom_ : QString());
+    rows_[i]->show(merged(groupOf(*shown[i], all)), lettersOf(*shown[i]), watch_->isMuted(*shown[i]), is_chosen);
     if (place >= 0) rows_[i]->showSettings(*selection_->histories()[place]->settings_at(shown[i]->steps.last));
   }
-  const std::size_t whole = all_shown_ || !chosen_.empty() ? rows_.size() : wholeRows(!hidden.empty());
-  hidden.insert(hidden.begin(), shown.begin() + whole, shown.end());
-  for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i]->setVisible(i < whole);
+  const std::size_t whole = all_shown_ || !chosen_.empty() ? rows_.size() : wholeRows(shown.size() < all.size());
+  std::size_t told = 0;  // findings of the visible rows
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    rows_[i]->setVisible(i < whole);
+    if (i < whole) told += groupOf(*shown[i], all).size();
+  }
   if (chosen_.empty() && !all_shown_) scroll_->verticalScrollBar()->setValue(0);  // the worst findings stay in sight
-  showMore(hidden);
+  const QString count = told < all.size() ? QString("%1 of %2 shown").arg(told).arg(all.size())
+                                          : QString("%1 findings in %2 rows").arg(told).arg(whole);
+  more_->setText(count + ": <a href='all'>show all</a>");
+  more_->setVisible(whole < all.size());
   showHealthy();
   emit countChanged(watch_->count(Severity::severe) + watch_->count(Severity::warning));
   update();
+}
+
+// The findings whose row is that of `finding`: those of a kind in several layers, until one of them is opened.
+std::vector<const Finding*> FindingsPanel::groupOf(const Finding& finding,
+                                                   const std::vector<const Finding*>& all) const {
+  const auto key = [](const Finding& f) { return std::tuple(f.kind, f.run, f.severity, f.ongoing, f.layers.size()); };
+  std::vector<const Finding*> group;
+  for (const Finding* other : all)
+    if (key(*other) == key(finding)) group.push_back(other);
+  const auto is_open = [this](const Finding* other) { return finding_id(*other) == chosen_; };
+  if (all_shown_ || finding.layers.empty() || group.size() < kMinGroup || std::ranges::any_of(group, is_open))
+    return {&finding};
+  return group;
 }
 
 // Letters of all runs with this finding.
@@ -371,16 +403,9 @@ void FindingsPanel::makeRows(const std::vector<const Finding*>& shown) {
       selection_->setLayer(findingAt(place).layers.front());
       selection_->setExpert(expert);
     });
-    connect(row, &FindingRow::backRequested, this, &FindingsPanel::showEarlierSteps);
     connect(row, &FindingRow::muteRequested, this,
             [this, place](bool muted) { watch_->setMuted(findingAt(place), muted); });
   }
-}
-
-void FindingsPanel::showMore(const std::vector<const Finding*>& hidden) {
-  const std::size_t all = listed().size();
-  more_->setText(QString("%1 of %2 shown: <a href='all'>show all</a>").arg(all - hidden.size()).arg(all));
-  more_->setVisible(!hidden.empty());
 }
 
 void FindingsPanel::showHealthy() {
@@ -410,13 +435,10 @@ int FindingsPanel::rowOf(const std::string& id) const {
 
 void FindingsPanel::choose(int row) {
   chosen_ = row >= 0 && row < rows() ? finding_id(findingAt(row)) : std::string();
-  if (chosen_.empty()) {
-    before_.reset();
-    return fill();
-  }
-  showEvidence(findingAt(row));
-  fill();
-  FindingRow* chosen = rows_[row];
+  if (chosen_.empty()) return fill();
+  fill();  // opens its group
+  showEvidence(findingAt(rowOf(chosen_)));
+  FindingRow* chosen = rows_[rowOf(chosen_)];
   QMetaObject::invokeMethod(
       this,
       [this, chosen] {
@@ -439,26 +461,19 @@ void FindingsPanel::open(const QString& id) {
   if (const auto operand = findingAt(row).tensor) emit operandOpened(*operand, findingAt(row).steps.last);
 }
 
-// Shows the steps of the finding with a margin and moves the cursor to their end; for an ongoing finding the cursor
-// stays on the newest step.
+// Shows run, layer and expert of the finding; of one that is over, its steps with a margin and the cursor at their end.
+// The timeline has the way back to all steps.
 void FindingsPanel::showEvidence(const Finding& finding) {
   const int place = watch_->placeOf(finding);
   if (place < 0) return;
-  zoom_.clear();  // before the steps change
   selection_->setRun(place);
-  const StepRange all = selection_->history()->steps();
-  const std::int64_t margin = std::max<std::int64_t>(20, finding.steps.size() / 5);
-  if (!before_)
-    before_ = View{selection_->range(), selection_->step(), selection_->following(), selection_->range() == all};
-  if (!finding.ongoing) selection_->setStep(finding.steps.last);
-  const StepRange range{std::max(all.first, finding.steps.first - margin),
-                        std::min(all.last, finding.steps.last + margin)};
-  selection_->setRange(range);
-  zoom_ = selection_->range() == before_->range
-              ? QString()
-              : QString("<p>Zoomed to %1. <a href='back'>Back to %2</a></p>")
-                    .arg(selection_->rangeText(selection_->range()), selection_->rangeText(before_->range));
-  zoomed_size_ = selection_->range().size();
+  if (!finding.ongoing) {
+    const StepRange all = selection_->history()->steps();
+    const std::int64_t margin = std::max<std::int64_t>(20, finding.steps.size() / 5);
+    selection_->setStep(finding.steps.last);
+    selection_->setRange(
+        {std::max(all.first, finding.steps.first - margin), std::min(all.last, finding.steps.last + margin)});
+  }
   if (!finding.layers.empty()) selection_->setLayer(finding.layers.front());
   if (!finding.experts.empty()) selection_->setExpert(finding.experts.front());
   if (!finding.operands.empty()) {
@@ -467,21 +482,6 @@ void FindingsPanel::showEvidence(const Finding& finding) {
     if (element.expert >= 0) selection_->setExpert(element.expert);
   }
   if (finding.tensor) selection_->setTensor(*finding.tensor);
-}
-
-void FindingsPanel::showEarlierSteps() {
-  if (!before_) return;
-  const View before = *before_;
-  forgetZoom();
-  before.is_whole ? selection_->fitRange() : selection_->setRange(before.range);
-  if (!before.following) selection_->setStep(before.step);
-  selection_->setFollowing(before.following);
-}
-
-void FindingsPanel::forgetZoom() {
-  before_.reset();
-  zoom_.clear();
-  fill();
 }
 
 void FindingsPanel::keyPressEvent(QKeyEvent* event) {

@@ -46,15 +46,13 @@ class FindingsPanel : public Panel {
   void addOptions();
   void fill();
   std::vector<const Finding*> listed() const;  // of equal findings of several runs, the first
+  std::vector<const Finding*> groupOf(const Finding& finding, const std::vector<const Finding*>& all) const;
   QString lettersOf(const Finding& finding) const;
   void makeRows(const std::vector<const Finding*>& shown);
   std::size_t wholeRows(bool has_more) const;
-  void showMore(const std::vector<const Finding*>& hidden);
   const Finding& findingAt(int place) const;
   int rowOf(const std::string& id) const;  // row of the finding with this finding_id(); -1: it is not listed
   void showEvidence(const Finding& finding);
-  void showEarlierSteps();
-  void forgetZoom();
   void showHealthy();
 
   FindingsWatch* watch_;
@@ -66,14 +64,6 @@ class FindingsPanel : public Panel {
   QComboBox* layers_;
   std::vector<FindingRow*> rows_;
   std::string chosen_;  // finding_id() of the open finding
-  struct View {
-    StepRange range;
-    std::int64_t step;
-    bool following, is_whole;
-  };
-  std::optional<View> before_;    // what was shown before a finding was opened
-  QString zoom_;                  // says to which steps the open finding has zoomed; empty: it shows the same steps
-  std::int64_t zoomed_size_ = 0;  // number of these steps
   QAction* show_muted_;
   bool all_shown_ = false;
 };
@@ -89,7 +79,6 @@ class FindingRow : public QFrame {
   // Shows where the settings that affect the finding can be changed, or, for a run of another program, what its log
   // says about them.
   void showSettings(const RunSettings& settings);
-  void showZoom(const QString& html);  // text above that of the finding, with the link "back"
   const Finding& finding() const { return finding_; }
 
  signals:
@@ -98,7 +87,6 @@ class FindingRow : public QFrame {
   void elementOpened(const OperandElement& element);
   void muteRequested(bool muted);
   void expertChosen(int expert);  // an expert of the finding's first layer was clicked
-  void backRequested();           // to the steps before the zoom
 
  protected:
   void mousePressEvent(QMouseEvent* event) override;
@@ -112,7 +100,6 @@ class FindingRow : public QFrame {
 
   bool all_experts_ = false;  // all experts are named in the text
   Finding finding_;
-  QString zoom_;
   SignLabel* sign_;
   QLabel *title_, *words_, *stated_;
   FittedLabel* steps_;

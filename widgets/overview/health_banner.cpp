@@ -183,6 +183,9 @@ void HealthBanner::fillOtherVerdict() {
     other_run_ = run;
     other_verdict_->setToolTip(QString::fromStdString(health->sentence) + "\nClick: makes this run the active one");
     other_word_ = runLetter(*selection_, run) + QStringLiteral("  ") + health_verdict_name(health->verdict);
+    const std::int64_t shown_step = selection_->shownStepOf(*selection_->histories()[run]);
+    if (health->last_step >= 0 && health->last_step != shown_step)
+      other_word_ += ", " + selection_->rangeText({health->last_step, health->last_step});
     other_causes_ = textsOf(health->shorter);
     other_causes_.prepend(QString::fromStdString(health->sentence));
     if (health->verdict < HealthVerdict::attention) other_causes_.clear();
