@@ -215,9 +215,9 @@ ReportSource ExportActions::reportSource() const {
     for (const char* dock : docks)
       if (Panel* panel = workspace->panel(dock)) into << panel;
   };
+  if (session_->histories().size() > 1) source.verdicts = workspaces_->compare()->panel("dock_compare_table");
   if (session_->histories().size() > 1)
-    take(workspaces_->compare(),
-         {"dock_compare_table", "dock_compare_loss", "dock_compare_gap", "dock_compare_gradient"},
+    take(workspaces_->compare(), {"dock_compare_loss", "dock_compare_gap", "dock_compare_gradient"},
          source.panels_of_all_runs);
   else
     take(workspaces_->overview(), {"dock_loss"}, source.panels_of_all_runs);

@@ -35,7 +35,7 @@ namespace moescope {
 namespace {
 
 constexpr std::int64_t kLossSteps = 10;  // of the mean loss, as in the panel Loss
-constexpr QSize kPictureSize{640, 330};
+constexpr QSize kPictureSize{640, 330}, kTableSize{1200, 330};
 constexpr const char* kPictureId = "picture-of-report-";  // begins the names in a picture until it is written
 
 constexpr const char* kStyle = R"css(
@@ -132,8 +132,10 @@ class HtmlReport {
       allSettings();
       absent();
     }
-    out_ += "<p class=\"muted\">Figures are " + kinds() + " unless marked otherwise. MoEScope " +
-            QCoreApplication::applicationVersion().toHtmlEscaped() + "</p></body></html>\n";
+    out_ += "<p class=\"muted\">Figures are " +
+            distinct([](const History& run) { return measuredWhere(&run); }).join(" or ") +
+            " unless marked otherwise. MoEScope " + QCoreApplication::applicationVersion().toHtmlEscaped() +
+            "</p></body></html>\n";
     return out_.toUtf8();
   }
 
@@ -157,13 +159,12 @@ class HtmlReport {
   void regression();
   void health(std::size_t i);
   void figuresTable();
-  QString units() const;
-  QString kinds() const;
+  QStringList distinct(QString (*text)(const History&)) const;
   void settings();
   void findings();
   void finding(const Finding& finding, const QString& runs);
   void pictures();
-  QString figure(Panel* panel);
+  QString figure(Panel* panel, QSize size = kPictureSize);
   void write(const QStringList& figures);
   void cluster();
   void changes();
@@ -324,19 +325,13 @@ QString HtmlReport::nextStep() const {
   return step.isEmpty() ? step : "<p><b>Next step:</b> " + step + "</p>\n";
 }
 
-QString HtmlReport::kinds() const {
-  QStringList kinds;
-  for (const HistoryPtr& history : histories_) kinds << measuredWhere(history.get());
-  kinds.removeDuplicates();
-  return kinds.join(" or ");
-}
-
-QString HtmlReport::units() const {
-  QStringList units;
-  for (const HistoryPtr& history : histories_) units << html(multiplied_by(history->info().kernels));
-  units.removeDuplicates();
-  units.removeAll(QString());
-  return units.isEmpty() ? QString() : " GEMMs: " + units.join("; ") + '.';
+// The texts on the runs, each once.
+QStringList HtmlReport::distinct(QString (*text)(const History&)) const {
+  QStringList texts;
+  for (const HistoryPtr& history : histories_) texts << text(*history);
+  texts.removeDuplicates();
+  texts.removeAll(QString());
+  return texts;
 }
 
 // Writes one paragraph for all runs with the same verdict.
@@ -396,6 +391,7 @@ void HtmlReport::figuresTable() {
   const bool has_sqnr = std::ranges::find(columns, "lowest SQNR, dB", &Column::name) != columns.end();
   QStringList header{"run"};
   for (const Column& column : columns) header << column.name;
+  const QString gemms = distinct([](const History& run) { return html(multiplied_by(run.info().kernels)); }).join("; ");
   out_ += "<h2>Figures</h2>\n<table>\n" + tableRow(header, "th");
   for (std::size_t i = 0; i < histories_.size(); ++i) {
     QStringList row{name(i)};
@@ -407,7 +403,8 @@ void HtmlReport::figuresTable() {
                ? "loads are of all of them, in the layer where the figure is worst. MaxVio: load of the fullest expert "
                  "over its fair share, minus 1. "
                : "speeds are of all of them. ") +
-          (has_sqnr ? html(kSqnrNote) : QString()) + " A dash: the run has no such figure." + units() + "</p>\n";
+          (has_sqnr ? html(kSqnrNote) : QString()) + " A dash: the run has no such figure." +
+          (gemms.isEmpty() ? gemms : " GEMMs: " + gemms + '.') + "</p>\n";
 }
 
 // Writes the settings that differ between the runs; for logs, the settings of their first lines.
@@ -480,8 +477,8 @@ void HtmlReport::findings() {
 }
 
 // Returns a figure of the panel with its explanation and numbers; empty: the panel has no data.
-QString HtmlReport::figure(Panel* panel) {
-  const PrintedPicture drawn = panelPicture(panel, *source_.selection, PictureKind::svg, kPictureSize, kPictureId);
+QString HtmlReport::figure(Panel* panel, QSize size) {
+  const PrintedPicture drawn = panelPicture(panel, *source_.selection, PictureKind::svg, size, kPictureId);
   QList<PlotFrame*> plots = panel->findChildren<PlotFrame*>();
   plots.removeIf([panel](const PlotFrame* plot) { return !plot->isVisibleTo(panel); });
   const bool empty =
@@ -508,6 +505,7 @@ void HtmlReport::pictures() {
   out_ += "<h2>Pictures</h2>\n";
   Selection* selection = source_.selection;
   QStringList figures_of_all_runs;
+  if (source_.verdicts) write({figure(source_.verdicts, kTableSize)});
   for (Panel* panel : source_.panels_of_all_runs) {
     auto* loss = qobject_cast<LossPanel*>(panel);
     const Metric shown = loss ? loss->shownMetric() : Metric::ce_loss;

@@ -24,6 +24,7 @@ struct ReportSource {
   JudgedRuns* judged = nullptr;            // verdicts, as the workspace Compare shows them
   std::vector<RunConfig> configs;          // settings of the open runs; empty: not known (imported logs)
   QString file;                            // name of the recording; empty: in memory only
+  Panel* verdicts = nullptr;               // table of verdicts, of several runs
   QList<Panel*> panels_of_all_runs;        // panels that show all runs
   QList<Panel*> panels_of_one_run;         // panels that show the active run
   ThisImbalancePanel* cost = nullptr;      // of Cluster; its headline stands above the panels

@@ -155,7 +155,7 @@ class QtFindings : public QObject {
     even.steps(400, MadeUp::even(), MadeUp::even());
     selection.setHistories({even.history(), sample("unbalanced_bf16")});
     QTRY_VERIFY(watch.health(0) && watch.health(1));
-    QTRY_VERIFY2(banner.accessibleDescription().contains("B  Unhealthy 3 of 8 MoE layers"),
+    QTRY_VERIFY2(banner.accessibleDescription().contains("B  Unhealthy, step 1,380 3 of 8 MoE layers"),
                  qPrintable(banner.accessibleDescription()));
     QVERIFY(banner.shownText().startsWith("A  "));
   }

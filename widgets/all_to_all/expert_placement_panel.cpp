@@ -105,10 +105,8 @@ QRectF PlacementStrip::rectOf(const Block& block) const {
 
 // The largest part of a block that neither the line of the other run nor that of the mean crosses.
 QRectF PlacementStrip::clearPart(QRectF part, int rank) const {
-  std::vector<double> lines{mean_};
-  if (rank < std::ssize(other_.load_R)) lines.push_back(other_.load_R[rank] * mean_);
-  for (const double line : lines) {
-    const double y = axis().toPixel(line);
+  for (const double load : {1.0, rank < std::ssize(other_.load_R) ? other_.load_R[rank] : 1.0}) {
+    const double y = axis().toPixel(load * mean_);
     if (y < part.top() || y > part.bottom()) continue;
     y - part.top() > part.bottom() - y ? part.setBottom(y - kLineRoom) : part.setTop(y + kLineRoom);
   }

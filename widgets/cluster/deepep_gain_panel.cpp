@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "widgets/look/fitted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/selection/compared_runs.h"

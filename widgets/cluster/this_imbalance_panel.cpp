@@ -186,10 +186,9 @@ ThisImbalancePanel::Fastest ThisImbalancePanel::fastestOf(const StepConfig& conf
       const LayeredStep candidate = step(degree_traffic, kind);
       const double speed = tokens_per_second(candidate, Hypothesis::h2);
       if (speed <= best.tokens_per_second) continue;
-      best = {candidate.traffic_L.front().ranks, kind, speed, {}, {}};
+      best = {candidate.traffic_L.front().ranks, kind, speed, {}};
       best_step = candidate;
     }
-  best.band = throughput_band(best_step, Hypothesis::h2);
   for (const TrafficByKind& degree_traffic : traffic)
     best.gains.push_back(speedup(best_step, step(degree_traffic, config.all_to_all), Hypothesis::h2));
   return best;
@@ -293,7 +292,7 @@ QString ThisImbalancePanel::costText(bool with_range) const {
   for (std::size_t run = 0; run < shown_.runs.size(); ++run)
     if (!shown_.runs[run].is_forced)
       costs << (shown_.runs.size() == 1 ? QString() : shown_.runs[run].letter + ' ') + lostText(run, with_range);
-  return costs.isEmpty() ? QString("no imbalance") : QString("imbalance costs %1").arg(costs.join(", "));
+  return costs.isEmpty() ? QString() : QString("imbalance costs %1").arg(costs.join(", "));
 }
 
 void ThisImbalancePanel::addRow(const QString& name, const char* tip, const std::vector<const LiveCost*>& costs) {
@@ -389,7 +388,7 @@ void ThisImbalancePanel::setCluster(const ClusterQuestion& cluster) {
 }
 
 // The decision in the order of its parts: what is chosen, what DeepEP and MXFP8 gain there, what the imbalance costs,
-// which EP would be faster. In a narrow window single numbers go before ranges, and no part is dropped.
+// which EP would be faster. In a narrow window single numbers go before ranges.
 QStringList ThisImbalancePanel::headline() const {
   if (!costs_.problem.empty()) return {QString::fromStdString(costs_.problem)};
   if (costs_.even.empty()) return computing_ ? QStringList{"Computing the cost of this imbalance..."} : QStringList();
@@ -399,9 +398,12 @@ QStringList ThisImbalancePanel::headline() const {
                              .arg(ep_)
                              .arg(cluster.routing == AskedRouting::forced ? ", forced balance" : "");
   const auto form = [&](bool has_gains, bool has_costs, bool has_speed) {
-    return chosen + QStringList{gainsText(has_gains), costText(has_costs), fastestText(has_speed)}.join("; ");
+    QStringList parts{gainsText(has_gains), costText(has_costs), fastestText(has_speed)};
+    parts.removeAll(QString());
+    return chosen + parts.join("; ");
   };
-  return {form(true, true, true), form(true, false, true), form(true, false, false), form(false, false, false)};
+  return {form(true, true, true), form(true, false, true), form(true, false, false), form(false, false, false),
+          chosen + gainsText(false)};
 }
 
 // "DeepEP gains (1.32 \u00d7, 1.10 to 1.46)"; of several runs one by one, or the range of all that have the same
@@ -426,15 +428,15 @@ QString ThisImbalancePanel::choiceText(const char* choice, Speedup StepChoices::
 QString ThisImbalancePanel::gainsText(bool is_long) const {
   QStringList texts{choiceText("DeepEP", &StepChoices::deep_ep, is_long),
                     choiceText("MXFP8", &StepChoices::mxfp8, is_long)};
-  if (shown_.cluster.routing == AskedRouting::forced) texts.front() += ", which says nothing about a router";
-  if (std::ranges::any_of(shown_.runs, &Asked::is_fp4)) texts << "FP4 has no published speed";
+  if (shown_.cluster.routing == AskedRouting::forced) texts.front() += ", not that of a router";
+  if (std::ranges::any_of(shown_.runs, &Asked::is_fp4))
+    texts << (is_long ? "FP4 has no published speed" : "no FP4 published");
   return texts.join("; ");
 }
 
 QStringList ThisImbalancePanel::about() const {
   if (costs_.even.empty()) return {};
-  const QString model = "DeepSeek-V3 671B, modelled";
-  return {model + ", " + shown_.runs[0].loads.text(), model, "modelled"};
+  return {"DeepSeek-V3 671B, modelled, " + shown_.runs[0].loads.text(), "modelled"};
 }
 
 QString ThisImbalancePanel::status() const {

@@ -61,7 +61,6 @@ class ThisImbalancePanel : public Panel {
     int ep = 0;
     AllToAll kind = AllToAll::standard;
     double tokens_per_second = 0;
-    Band band;
     std::vector<Speedup> gains;  // over each EP degree with the chosen all-to-all
   };
   static Fastest fastestOf(const StepConfig& config, const std::vector<TrafficByKind>& traffic);

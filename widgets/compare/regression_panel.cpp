@@ -293,24 +293,15 @@ QString RegressionPanel::word() const {
 QStringList RegressionPanel::placeForms() const {
   if (report_.exits.empty()) return {": " + countedText(to_int(report_.series.size()), "figure") + " in the band"};
   const auto better = std::ranges::count(report_.exits, false, &GateExit::is_worse);
-  const bool is_led_by_better = report_.verdict == GateVerdict::differs && better > 0;
-  const GateExit& exit = earliestExit();
+  const GateExit &exit = earliestExit(), &strongest = report_.exits[order_.front()];
   const QString step = QString(" since step %1").arg(formatCount(exit.first_step())),
-                figures = countedText(better, "figure");
-  if (is_led_by_better) {
-    const QString head = QString(": %1 better, none worse").arg(figures),
-                  neither = QString("; %1 neither better nor worse").arg(std::ssize(report_.exits) - better);
-    return {head + ", the first" + step + ": " + figureName(exit) + neither, head + ", the first" + step + neither,
-            head};
-  }
-  const GateExit& strongest = report_.exits[order_.front()];
-  const QString strongest_text =
-                    figureName(strongest) + (std::isfinite(strongest.z) ? ", z " + zText(strongest.z) : QString()),
-                place = step + (strongest.series == exit.series ? QStringLiteral(": ") : QStringLiteral(", most: ")) +
-                        strongest_text;
-  const QStringList brief{": " + strongest_text, step};
-  if (report_.verdict == GateVerdict::better || better == 0) return QStringList{place} + brief;
-  return QStringList{place + QString("; %1 better").arg(figures), place} + brief;
+                strongest_text = (strongest.series == exit.series ? ": " : ", most: ") + figureName(strongest) +
+                                 (std::isfinite(strongest.z) ? ", z " + zText(strongest.z) : QString()),
+                none_worse = report_.verdict == GateVerdict::differs ? ", none worse" : "";
+  QStringList forms{step + strongest_text, ": " + figureName(strongest), step};
+  if (better > 0 && report_.verdict != GateVerdict::better)
+    forms.prepend(forms.front() + "; " + countedText(better, "figure") + " better" + none_worse);
+  return forms;
 }
 
 QString RegressionPanel::figureName(const GateExit& exit) const {
@@ -324,11 +315,11 @@ QString RegressionPanel::status() const {
            countedText(static_cast<int>(report_.series.size()), "figure"));
 }
 
-// "Yes, regressed since step 8: MaxVio, layer 7": says the same whether the loss is judged or not.
+// "No, regressed since step 8: MaxVio, layer 7": says the same whether the loss is judged or not.
 Panel::Answer RegressionPanel::answer() const {
   if (selection_->histories().size() < 2) return {{}, {nothingToCompareNotice()}};
   if (!is_judged_) return {};
-  constexpr std::array kWords = {"No", "Yes, regressed", "Yes", "Yes, better", "Too early"};  // by GateVerdict
+  constexpr std::array kWords = {"Yes", "No, regressed", "No, differs", "No, better", "Too early"};  // by GateVerdict
   const QString answer_word = kWords[static_cast<std::size_t>(report_.verdict)];
   QStringList forms = report_.verdict == GateVerdict::too_early
                           ? QStringList(QStringLiteral(": ") + printedText(gate_sentence(report_)))
@@ -337,8 +328,7 @@ Panel::Answer RegressionPanel::answer() const {
   const QString note = QString("; different text from step %1").arg(formatCount(report_.other_text_from));
   const QString brief = answer_word + forms.back();
   for (QString& form : forms) form = answer_word + form + (reads_other_text ? note : QString());
-  return {QString("Does %1 differ from %2 by more than chance?")
-              .arg(runLetter(*selection_, judgedRun()), othersText("the others")),
+  return {QString("Is %1 like %2?").arg(runLetter(*selection_, judgedRun()), othersText("the others")),
           forms << brief << answer_word, report_.verdict == GateVerdict::regressed};
 }
 

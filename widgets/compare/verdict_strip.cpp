@@ -129,6 +129,8 @@ std::vector<VerdictStrip::Item> VerdictStrip::healthItems() const {
     has_fault |= health->verdict >= HealthVerdict::attention;
     QStringList names{printedText(health->sentence)};
     for (const std::string& form : health->shorter) names << printedText(form);
+    for (QString& name : names) name = name.section(QStringLiteral(". "), 0, 0);
+    names.removeDuplicates();
     items.push_back({QString(health_verdict_name(health->verdict)), signOf(health->verdict), true,
                      runLetter(*selection_, run), names << QString(), runColor(*selection_, run)});
   }

@@ -98,6 +98,12 @@ VerdictsPanel::VerdictsPanel(Selection* selection, ComparedRuns* runs, JudgedRun
   stack_ = new QStackedWidget(this);
   stack_->addWidget(table_);
   addBody(stack_);
+  guide_ = new QLabel(this);
+  guide_->setWordWrap(true);
+  guide_->setAlignment(Qt::AlignTop);
+  guide_->hide();
+  addBody(guide_, 2);
+  connect(selection_, &Selection::dataChanged, this, &VerdictsPanel::fillGuide);
   disconnect(table_, &PlotFrame::readoutChanged, this, nullptr);  // too long for the status line
   table_->setAccessibleName(title());
   giveFocusTo(table_);
@@ -118,6 +124,7 @@ void VerdictsPanel::showView(int view) {
   switch_->setCurrent(view);
   stack_->setCurrentIndex(view);
   giveFocusTo(stack_->currentWidget());
+  fillGuide();
   emit viewShown();
 }
 
@@ -138,17 +145,18 @@ void VerdictsPanel::refill() {
   showLoss();
   table_->setRows(rows(), judged_->matters(), shareText(runs_->share()));
   table_->setActive(selection_->run());
-  if (is_alone) table_->setNotice(aloneNotice());  // the saved table has the row
 }
 
-QString VerdictsPanel::aloneNotice() const {
-  return QString(
-             "%1 with other settings, such as another format or balancing, shows here what they cost: its loss gap, "
-             "its "
-             "loads and all other figures beside those of A.\n\n"
-             "%2 shows what chance alone changes: gaps then have intervals and verdicts.")
-      .arg(judged_->live() ? "A run trained beside this one (Compare with...)" : "A second log (+ Log)",
-           judged_->live() ? "A noise twin" : "Another log with the settings of A");
+// Says what to open or train beside a single run.
+void VerdictsPanel::fillGuide() {
+  guide_->setVisible(selection_->histories().size() == 1 && showsRuns());
+  const bool live = judged_->live();
+  guide_->setText(
+      QString("<p><b>%1</b> with other settings, such as another format or balancing, shows what they cost: its loss "
+              "gap, its loads and all other figures stand beside those of A.</p>"
+              "<p><b>%2</b> shows what chance alone changes: gaps then have intervals and verdicts.</p>%3")
+          .arg(live ? "Another run" : "A second log", live ? "A noise twin" : "Another log with the settings of A",
+               live ? "" : "<p>The button <i>+ Log</i> opens it; files can also be dropped on the window.</p>"));
 }
 
 // Selects the loss that decides about the first candidate, unless the user has chosen a loss.
@@ -355,7 +363,7 @@ ValueTable VerdictsPanel::tableOfRuns() const {
                     {"mean loss", "nats/token"},
                     {"MaxVio of the batch"},
                     {"settings"}});
-  if (!table_->notice().isEmpty() && table_->notice() != aloneNotice()) return table;
+  if (!table_->notice().isEmpty()) return table;
   for (int place = 0; place < to_int(table_->rows().size()); ++place) {
     const VerdictRow& row = table_->rows()[place];
     const History& history = *selection_->histories()[place];

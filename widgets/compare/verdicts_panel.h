@@ -46,13 +46,14 @@ class VerdictsPanel : public Panel {
   QString noteAtStart(int place) const;
   QStringList settingsOf(int place) const;
   void chooseMatters(double share);
-  QString aloneNotice() const;  // what to open or train beside a single run
+  void fillGuide();
   void showLoss();
   bool showsRuns() const { return stack_->currentIndex() == 0; }
   ValueTable tableOfRuns() const;
 
   ViewSwitch* switch_ = nullptr;
   QStackedWidget* stack_;
+  QLabel* guide_;
   std::function<ValueTable()> other_table_;
   ComparedRuns* runs_;
   JudgedRuns* judged_;

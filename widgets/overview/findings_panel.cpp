@@ -321,14 +321,14 @@ void FindingsPanel::fill() {
     if (place >= 0) rows_[i]->showSettings(*selection_->histories()[place]->settings_at(shown[i]->steps.last));
   }
   const std::size_t whole = all_shown_ || !chosen_.empty() ? rows_.size() : wholeRows(shown.size() < all.size());
-  std::size_t told = 0;  // findings of the visible rows
+  std::size_t finding_count = 0;  // findings of the visible rows
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     rows_[i]->setVisible(i < whole);
-    if (i < whole) told += groupOf(*shown[i], all).size();
+    if (i < whole) finding_count += groupOf(*shown[i], all).size();
   }
   if (chosen_.empty() && !all_shown_) scroll_->verticalScrollBar()->setValue(0);  // the worst findings stay in sight
-  const QString count = told < all.size() ? QString("%1 of %2 shown").arg(told).arg(all.size())
-                                          : QString("%1 findings in %2 rows").arg(told).arg(whole);
+  const QString count = finding_count < all.size() ? QString("%1 of %2 shown").arg(finding_count).arg(all.size())
+                                                   : QString("%1 findings in %2 rows").arg(finding_count).arg(whole);
   more_->setText(count + ": <a href='all'>show all</a>");
   more_->setVisible(whole < all.size());
   showHealthy();
