@@ -24,8 +24,8 @@ namespace moescope {
 
 namespace {
 
-constexpr std::size_t kMinGroup = 3, kNamedLayers = 8;  // layers with a common row, and those that it names
-constexpr int kFirstRows = 24;  // rows at most without a click on "more", of which those that fit are shown
+constexpr std::size_t kMinGroup = 3;  // layers with a common row
+constexpr int kFirstRows = 24;        // rows at most without a click on "more", of which those that fit are shown
 
 QString severityText(const Finding& finding) {
   const QString name = QString::fromUtf8(severity_name(finding.severity));
@@ -55,14 +55,8 @@ Finding merged(const std::vector<const Finding*>& group) {
     finding.steps.last = std::max(finding.steps.last, other->steps.last);
   }
   std::ranges::sort(layers);
-  const FindingKindInfo& info = finding_kind_info(finding.kind);
-  const bool has_phrase = info.layers_phrase && *info.layers_phrase;
-  finding.title = counted(std::ssize(layers), "layer", "layers") +
-                  (has_phrase ? " " + std::string(info.layers_phrase) : ", " + std::string(info.name));
-  if (layers.size() > kNamedLayers) return finding;
-  QStringList names;
-  for (const int layer : layers) names << QString::number(layer);
-  finding.title += ": " + moescope::listed(names).toStdString();
+  finding.title = counted(std::ssize(layers), "layer", "layers") + ' ' + finding_kind_info(finding.kind).layers_phrase +
+                  ": " + listed(layers);
   return finding;
 }
 
@@ -339,14 +333,16 @@ void FindingsPanel::fill() {
 // The findings whose row is that of `finding`: those of a kind in several layers, until one of them is opened.
 std::vector<const Finding*> FindingsPanel::groupOf(const Finding& finding,
                                                    const std::vector<const Finding*>& all) const {
+  const char* phrase = finding_kind_info(finding.kind).layers_phrase;
   const auto key = [](const Finding& f) { return std::tuple(f.kind, f.run, f.severity, f.ongoing, f.layers.size()); };
   std::vector<const Finding*> group;
+  bool is_open = all_shown_ || !phrase || !*phrase || finding.layers.empty();
   for (const Finding* other : all)
-    if (key(*other) == key(finding)) group.push_back(other);
-  const auto is_open = [this](const Finding* other) { return finding_id(*other) == chosen_; };
-  if (all_shown_ || finding.layers.empty() || group.size() < kMinGroup || std::ranges::any_of(group, is_open))
-    return {&finding};
-  return group;
+    if (key(*other) == key(finding)) {
+      group.push_back(other);
+      is_open |= finding_id(*other) == chosen_;
+    }
+  return is_open || group.size() < kMinGroup ? std::vector{&finding} : group;
 }
 
 // Letters of all runs with this finding.
