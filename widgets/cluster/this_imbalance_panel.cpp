@@ -430,7 +430,7 @@ QString ThisImbalancePanel::gainsText(bool is_long) const {
                     choiceText("MXFP8", &StepChoices::mxfp8, is_long)};
   if (shown_.cluster.routing == AskedRouting::forced) texts.front() += ", not that of a router";
   if (std::ranges::any_of(shown_.runs, &Asked::is_fp4))
-    texts << (is_long ? "FP4 has no published speed" : "no FP4 published");
+    texts << (is_long ? "FP4 has no published speed" : "no FP4 speed published");
   return texts.join("; ");
 }
 
