@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/numerics/processor.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/look/layouts.h"
 #include "widgets/panel/tensor_text.h"
 
