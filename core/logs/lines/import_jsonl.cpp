@@ -89,6 +89,7 @@ void LogReader::read_text(std::string_view line) {
   bool is_read = false;
   lines_of_text_ += text_.read(line, [&](LogRecord& record) {
     is_read = true;
+    last_step_line_ = line;
     found();
     record.place = lines_;
     read([&] { runs_.take(record); });
@@ -170,6 +171,9 @@ ImportAccount LogReader::account() const {
   if (text_.other_rank_lines() > 0)
     account.left_out.push_back(
         {counted(text_.other_rank_lines(), "line", "lines"), "of other ranks than the one whose values are read"});
+  if (text_.part_lines() > 0)
+    account.left_out.push_back({counted(text_.part_lines(), "line", "lines"),
+                                "count the micro batches of a step or the batches of an evaluation"});
   if (text_.rounded_step_lines() > 0)
     account.left_out.push_back({counted(text_.rounded_step_lines(), "line", "lines"),
                                 "replaced by the next, whose step is the same, as steps such as 1.2k are rounded"});
@@ -211,6 +215,8 @@ std::vector<std::string> LogReader::remarks() const {
         fmt::format("read as printed lines: {} of {} have figures of a step", lines_of_text_, lines_));
     if (text_.other_rank_lines() > 0)
       text_remarks.push_back("left out: " + counted(text_.other_rank_lines(), "line", "lines") + " of other ranks");
+    if (text_.are_loads_above())
+      text_remarks.push_back("its first loads stand above any step: loads belong to the step below them");
     if (text_.is_numbered())
       text_remarks.push_back("its lines have no step: they are numbered 1, 2, ... in their order" +
                              std::string(text_.is_of_trainer() ? " (trainer_state.json has the steps)" : ""));
@@ -242,11 +248,23 @@ void LineSplitter::add_part(std::string_view piece) {
     part_ += piece;
 }
 
-void LineSplitter::finish(LogReader& reader) {
+// Reads a last line without a line end. The number at its end is cut off if the line before has further values or
+// digits: "step: 12 loss: 1" below "step: 11 loss: 1.25".
+void LogReader::read_last_line(std::string_view line) {
+  const std::string &before = last_step_line_, pattern = name_pattern(line), pattern_before = name_pattern(before);
+  const bool has_fewer_digits =
+      pattern == pattern_before && line.size() - line.rfind('.') < before.size() - before.rfind('.');
+  const bool is_cut = form_ == Form::text && line.find_last_of("0123456789.") + 1 == line.size() &&
+                      (has_fewer_digits || (pattern != pattern_before && pattern_before.starts_with(pattern)));
+  read_line(line.substr(0, is_cut ? line.find_last_not_of("0123456789.") + 1 : line.size()));
+  if (is_cut) bad_lines().add(lines_, "its last number is cut off");
+}
+
+void LineSplitter::finish(LogReader& reader, bool ends_file) {
   if (too_long_)
     reader.refuse_line(fmt::format("longer than {} MB", kLongestLine >> 20));
   else if (!part_is_read_)
-    reader.read_line(part_);
+    ends_file ? reader.read_last_line(part_) : reader.read_line(part_);
   part_.clear();
   too_long_ = part_is_read_ = false;
 }
@@ -331,7 +349,7 @@ Imported import_jsonl(const std::string& path, const ImportOptions& options) {
     read += read_bytes;
     if (options.progress && !options.progress(std::min(1.0, read / std::max(1.0, size)))) return {};
   }
-  if (lines.holds_part()) lines.finish(reader);
+  if (lines.holds_part()) lines.finish(reader, true);
   return reader.finish();
 }
 

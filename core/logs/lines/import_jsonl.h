@@ -25,6 +25,7 @@ class LogReader {
 
   // `line`: without its newline; `number`: if it is not the next. Never throws.
   void read_line(std::string_view line, std::int64_t number = 0);
+  void read_last_line(std::string_view line);  // without a line end
   // Reads an object as a line; `step`: if it stands outside the object.
   void read_object(const JsonFields& object, std::optional<std::int64_t> step = std::nullopt);
   // Adds a text to all objects that follow: the name of their run or split.
@@ -34,8 +35,7 @@ class LogReader {
   // first load gives the number of layers. More lines may follow.
   void finish_step() { runs_.show_steps(); }
   // Returns the runs, lines and remarks; to be called once, after the last line. Throws TooManyRuns; RefusedLog if
-  // there is no run, or if options.growing is not set and no name is known, the lines are in no order, or the steps
-  // begin again in every epoch.
+  // there is no run, or if options.growing is not set and no name is known, or the lines are in no order.
   Imported finish();
   std::vector<std::shared_ptr<History>> histories() const { return runs_.histories(); }
   std::shared_ptr<History> history() const {  // first run; nullptr before its first step
@@ -73,6 +73,7 @@ class LogReader {
   std::int64_t last_bad_line_ = 0;
   std::int64_t unread_loads_ = 0, first_unread_ = 0;  // printed lines with experts of which nothing is read; the first
   std::pair<std::string, std::string> label_;
+  std::string last_step_line_;   // the last line with figures of a step
   std::string object_;           // lines of an indented object
   std::string last_checkpoint_;  // its name, or the number of lines with figures before it
   std::size_t object_lines_ = 0;
@@ -85,7 +86,8 @@ class LineSplitter {
  public:
   static constexpr std::size_t kLongestLine = std::size_t{64} << 20;
   void add(std::string_view chunk, LogReader& reader);
-  void finish(LogReader& reader);  // passes the last line, which has no newline, to `reader`
+  // Passes the last line, which has no newline, to `reader`; `ends_file`: it may be cut off.
+  void finish(LogReader& reader, bool ends_file = false);
   // Passes the last line to `reader`, although it may go on. If it does, the whole line is passed again.
   void read_part(LogReader& reader);
   bool holds_part() const { return !part_.empty() || too_long_; }

@@ -95,10 +95,11 @@ std::size_t number_length(std::string_view text) {
   word = word.substr(0, word.find_first_of(" \t|;()[]{}\r"));
   if (word.size() == kMaxDigits) return 0;
   while (word.ends_with(',')) word.remove_suffix(1);
-  const std::string_view part = word.substr(0, word.find('/'));  // "2/64" is a text of two numbers
-  const bool are_two =
-      part.size() < word.size() && is_like_number(part) && is_like_number(word.substr(part.size() + 1));
-  return printed_number(word) || is_like_number(word) || are_two ? word.size() : 0;
+  if (word.ends_with('.') && !printed_number(word)) word.remove_suffix(1);  // the end of a sentence
+  bool are_several = word.find('/') != word.npos;                           // "2/64" is a text of two numbers
+  for (std::string_view unread = word; are_several && !unread.empty();)
+    are_several = is_like_number(take_until(unread, '/'));
+  return printed_number(word) || is_like_number(word) || are_several ? word.size() : 0;
 }
 
 bool may_have_decimal_comma(std::string_view text) {

@@ -47,6 +47,11 @@ bool is_throughput(std::string_view unit) {
   return is_one_of(trimmed(unit, kBlank), {"tok/s", "tokens/s", "tok/sec", "tokens/sec"});
 }
 
+// True for the first byte of a letter that is not ASCII, in UTF-8; false for that of "\u00b7", "\u2192" and the like.
+bool is_foreign(char c) {
+  return (c >= '\xc3' && c <= '\xe1') || (c >= '\xe3' && c <= '\xed');
+}
+
 // Adds the names and numbers in "loss:2.5", "loss 2.5" or "loss=2.5 lr=0.1".
 void add_pairs(std::string_view part, std::vector<PrintedPair>& pairs) {
   const auto add = [&](std::string_view name, std::string_view number) {
@@ -55,7 +60,16 @@ void add_pairs(std::string_view part, std::vector<PrintedPair>& pairs) {
     // loss=2.5".
     if (name.find('=') != std::string_view::npos) name.remove_prefix(name.rfind(' ') + 1);
     if (const std::size_t mark = name.rfind("] "); mark != std::string_view::npos) name.remove_prefix(mark + 2);
-    const auto begins = [](char c) { return is_letter(c) || c == '\'' || c == '"' || c == '('; };
+    // What a bracket or a unit separates from the name: "loss 9.9 (ce 9.8)", "(56.12%) tgs", "103.7/s/gpu LR".
+    const std::size_t open = name.rfind('('), closed = name.find(") "),
+                      unit = !name.empty() && is_digit(name[0]) ? name.find('/') : 0;
+    if (open != name.npos && name.find(')', open) == name.npos)
+      name.remove_prefix(open + 1);
+    else if (name.starts_with('(') && closed != name.npos)
+      name.remove_prefix(closed + 2);
+    else if (unit < name.find(' ') && unit > 0)
+      name.remove_prefix(std::min(name.find(' ', unit), name.size()));
+    const auto begins = [](char c) { return is_letter(c) || is_foreign(c) || c == '\'' || c == '"' || c == '('; };
     name.remove_prefix(std::ranges::find_if(name, begins) - name.begin());
     if (!name.empty() && name.size() <= kLongestFigure)
       pairs.push_back({std::string(name), std::string(number), {}, {}});
@@ -75,6 +89,10 @@ void add_pairs(std::string_view part, std::vector<PrintedPair>& pairs) {
     begin = value + length;
     at = begin - 1;
   }
+  // The sign of "train: loss 2.5" is none of a value.
+  const std::size_t sign = has_sign && begin == 0 ? part.find_first_of(":=") + 1 : part.size();
+  if (sign < part.size() && is_letter(part[sign]) && part.find_first_of(":=", sign) == part.npos)
+    add_pairs(std::string(part.substr(0, sign - 1)) + ' ' + std::string(part.substr(sign)), pairs);
 }
 
 // Returns the name without the unit of the number before it: "GB grad_norm" of "memory: 10.5 GB grad_norm: 1.1".

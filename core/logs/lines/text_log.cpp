@@ -103,6 +103,8 @@ struct StepPlace {
   std::size_t begin = 0, end = 0;                           // begin of the word; end of the number and its total
   bool is_epoch = false;                                    // the form has no {step}: the epoch counts
   std::vector<std::pair<std::string, std::string>> values;  // that the form has: name and number, as it is printed
+  std::string_view total = {};                              // of the steps; empty: none is printed
+  bool is_of_part = false;                                  // "micro step 1/4"
 };
 
 // Finds the step in a printed line by a form of a mapping file (docs/logs.md). With an epoch and the steps of an epoch,
@@ -113,7 +115,8 @@ std::optional<StepPlace> printed_step(std::string_view line, const std::vector<s
     for (std::size_t tries = 0; at != line.npos && tries < kMaxTries; ++tries) {
       Numbers numbers;
       std::string_view unread = line.substr(at);
-      const bool fits = matches(form.substr(form.starts_with('^') ? 1 : 0), unread, numbers, tries_of_form);
+      const bool is_word = at == 0 || !is_letter(form[0]) || !is_letter(line[at - 1]);  // "batch_in_epoch: 3"
+      const bool fits = is_word && matches(form.substr(form.starts_with('^') ? 1 : 0), unread, numbers, tries_of_form);
       if (fits && numbers.step < 0 && numbers.epoch >= 0 && !unread.starts_with('.'))
         return StepPlace{"step", std::to_string(numbers.epoch), at, line.size() - unread.size(), true, {}};
       if (fits && numbers.step >= 0) {
@@ -131,7 +134,7 @@ std::optional<StepPlace> printed_step(std::string_view line, const std::vector<s
   return std::nullopt;
 }
 
-constexpr std::size_t kMaxBraces = 16;
+constexpr std::size_t kMaxBraces = 16, kMaxLinesAbove = 4096;
 constexpr std::ptrdiff_t kMaxDigitsOfStep = 15;
 
 // Returns the number behind the word "epoch" in a line; -1: there is none.
@@ -144,10 +147,14 @@ double epoch_in(std::string_view line) {
 }
 
 // Returns the number of a step with which the text begins, which may have a unit: "1,000" of "1,000/2,000", "1.2k",
-// "1e3". Empty if it has none, or another number, such as "2.5" and "12%".
+// "1e3", "-5". Empty if it has none, or another number, such as "2.5" and "12%".
 std::string_view whole_number_at(std::string_view text) {
-  std::string_view number = text.substr(0, text.find_first_not_of("0123456789,.eEkKM+"));
-  while (number.find_last_of(",.+") + 1 == number.size() && !number.empty()) number.remove_suffix(1);
+  if (text.starts_with('-')) {
+    const std::string_view number = whole_number_at(text.substr(1));
+    return text.substr(0, number.empty() ? 0 : number.size() + 1);
+  }
+  std::string_view number = text.substr(0, text.find_first_not_of("0123456789,._'eEkKM+"));
+  while (number.find_last_of(",._'+") + 1 == number.size() && !number.empty()) number.remove_suffix(1);
   const std::string_view behind = text.substr(number.size());
   if (!behind.empty() && (is_letter(behind[0]) || behind[0] == '.' || behind[0] == '%')) return {};
   const auto step = number.find_first_of(".eEkKM+") == number.npos ? 0 : printed_number(number);
@@ -167,35 +174,59 @@ std::size_t word_length(std::string_view text, std::string_view word) {
   return at;
 }
 
-// Finds "step:  12", "iteration   100/ 250000", "global_step=7"; "steps: 12" only at the beginning of the line, because
-// elsewhere it may be the number of all steps.
-std::optional<StepPlace> find_step(std::string_view line) {
-  constexpr std::array<std::string_view, 7> kWords = {"global_step", "train_step", "iteration", "num_updates",
-                                                      "step",        "iter",       "update"};
-  for (std::size_t at = 0; at < line.size(); ++at) {
-    if (at > 0 && (is_letter(line[at - 1]) || is_digit(line[at - 1]))) continue;
-    for (const std::string_view word : kWords) {
-      const std::size_t word_end = at + word_length(line.substr(at), word);
-      if (word_end == at) continue;
-      const bool is_plural = at == 0 && word == "step" && line.substr(word_end).starts_with("s:");
-      std::size_t digits = line.find_first_not_of(" \t", word_end + (is_plural ? 1 : 0));
-      if (digits != std::string_view::npos && std::string_view(":=|").find(line[digits]) != line.npos)
-        digits = line.find_first_not_of(" \t[", digits + 1);
-      if (digits == std::string_view::npos || digits == word_end) continue;
-      const std::string_view number = whole_number_at(line.substr(digits));
-      const std::size_t end = digits + number.size();
-      if (number.empty() || std::ranges::count_if(number, is_digit) > kMaxDigitsOfStep) continue;
-      StepPlace place{word == "update" ? "step" : word, std::string(number), at, end, false, {}};
-      const std::size_t slash = line.find_first_not_of(' ', end);
-      if (slash != std::string_view::npos && line[slash] == '/') {  // the total follows
-        const std::size_t total = line.find_first_not_of(' ', slash + 1);
-        if (total != std::string_view::npos && is_digit(line[total]))
-          place.end = std::min(line.find_first_not_of("0123456789.kKM", total), line.size());
+// True for "Epoch 2/10, " and "epoch: 2 | ", in which a batch is counted behind it.
+bool ends_in_epoch(std::string_view text) {
+  text = trimmed(text, " ,|;:-[]");
+  text = trimmed(text.substr(0, text.find_last_not_of("0123456789/") + 1), " :=#[");
+  return text.ends_with("poch") || text.ends_with("POCH");
+}
+
+// Finds a step that begins at a place: "step:  12", "iteration   100/ 250000", "global_step=7"; "steps: 12" only at the
+// beginning of the line, because elsewhere it may be the number of all steps.
+std::optional<StepPlace> step_at(std::string_view line, std::size_t at) {
+  constexpr std::array<std::string_view, 9> kWords = {"global_step", "train_step", "iteration", "num_updates", "step",
+                                                      "iter",        "it",         "update",    "batch"};
+  for (const std::string_view word : kWords) {
+    const std::size_t word_end = at + word_length(line.substr(at), word);
+    if (word_end == at || (word == "batch" && !ends_in_epoch(line.substr(0, at)))) continue;
+    const bool is_plural = at == 0 && word == "step" && line.substr(word_end).starts_with("s:");
+    std::size_t digits = line.find_first_not_of(" \t", word_end + (is_plural ? 1 : 0));
+    if (digits != std::string_view::npos && std::string_view(":=|").find(line[digits]) != line.npos)
+      digits = line.find_first_not_of(" \t[", digits + 1);
+    if (digits == std::string_view::npos || digits == word_end) continue;
+    const std::string_view number = whole_number_at(line.substr(digits));
+    const std::size_t end = digits + number.size();
+    if (number.empty() || std::ranges::count_if(number, is_digit) > kMaxDigitsOfStep) continue;
+    StepPlace place{word == "update" || word == "batch" ? "step" : word, std::string(number), at, end, false, {}};
+    const std::size_t slash = line.find_first_not_of(' ', end);
+    if (slash != std::string_view::npos && line[slash] == '/') {  // the total follows
+      const std::size_t total = line.find_first_not_of(' ', slash + 1);
+      if (total != std::string_view::npos && is_digit(line[total])) {
+        place.end = std::min(line.find_first_not_of("0123456789.kKM", total), line.size());
+        place.total = line.substr(total, place.end - total);
       }
-      return place;
     }
+    return place;
   }
   return std::nullopt;
+}
+
+// Finds the step of a line. A "global iter" counts more than an "iter" before it, and a part of a step less.
+std::optional<StepPlace> find_step(std::string_view line) {
+  const bool may_have_better = has_any(line, {"lobal", "icro", "ini", "ub", "cc"});
+  std::optional<StepPlace> best;
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    if (at > 0 && (is_letter(line[at - 1]) || is_digit(line[at - 1]))) continue;
+    std::optional<StepPlace> place = step_at(line, at);
+    if (!place) continue;
+    const std::string before = in_lower_case(trimmed(line.substr(0, at), " -"));
+    const std::string word = before.substr(before.find_last_not_of("abcdefghijklmnopqrstuvwxyz") + 1);
+    place->is_of_part = is_one_of(word, {"micro", "mini", "sub", "accum", "accumulation"});
+    if (!best || best->is_of_part || word == "global") best = place;
+    if (!may_have_better || word == "global") break;
+    at = place->end - 1;
+  }
+  return best;
 }
 
 void set_printed(std::string_view number, bool is_count, NamedValue& value, LogRecord& record) {
@@ -311,8 +342,16 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
   if (printed && !(is_bar && place)) place = printed;
   if (!place) return false;
   const MeasuredOn text = text_of_line(piece, *place);
+  // "eval step 3/20" counts the batches of an evaluation.
+  const bool is_other_total = !place->total.empty() && place->total != total_;
+  if (place->is_of_part || (text != MeasuredOn::training && is_other_total)) {
+    ++part_lines_;
+    return false;
+  }
   const bool is_rounded = place->number == open_step_ && place->number.find_first_of("kKM") != std::string::npos;
   open_step_ = text == MeasuredOn::training && !piece.starts_with("- ") ? place->number : std::string();
+  if (text == MeasuredOn::training) total_ = place->total;
+  const std::vector<std::string> above = std::exchange(above_, {});
   has_values_below_ = false;
   const std::string around = std::string(piece.substr(0, place->begin)) + std::string(piece.substr(place->end));
   const bool is_in_bracket = piece[place->begin] == '[' || (place->begin > 0 && piece[place->begin - 1] == '[');
@@ -324,7 +363,7 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
   record.epoch = epoch_in(piece);
   set_printed(place->number, true, record.add(place->word), record);
   bool known = false, has_loss = false, nan_iterations = false;
-  std::string expert_prefix;
+  std::string expert_prefix, loss_name;
   const auto add = [&](PrintedPair pair) {
     nan_iterations = nan_iterations || (pair.name == "number of nan iterations" && pair.number != "0");
     const std::size_t values = record.values.size();
@@ -333,6 +372,7 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
     const bool is_figure = rule && is_shown(rule->means);
     if (text != MeasuredOn::training && !is_loss) return record.values.resize(values);
     known = known || is_figure || pair.is_numbered;
+    if (rule && rule->column == "ce_loss") loss_name = pair.name;
     knows_program_ = knows_program_ || (is_figure && rule->certainty == Certainty::known_program);
     has_loss = has_loss || (is_loss && printed_number(pair.number) != -1);  // -1: this rank has none
   };
@@ -350,6 +390,10 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
     record.add("lm loss", std::nan(""));
     known = true;
   }
+  if (!known && read_steps_ > 1 && piece.find_first_of(":=", place->end) != piece.npos) {
+    record.step = step_number(record.values[0]);
+    runs_->count(record);
+  }
   if (!known || text == MeasuredOn::test) return false;
   if (!is_in_bracket) below_ = Below::loads;
   if (!is_wanted_rank(rank, has_loss)) {
@@ -357,11 +401,40 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
     return true;
   }
   const bool is_epoch = printed && printed->is_epoch;
-  read_steps_ += !is_epoch || follows(std::stoll(printed->number));
+  if (is_epoch) {
+    const std::int64_t epoch = std::stoll(printed->number), number = number_in_epoch(epoch, loss_name);
+    record.values[0].numbers = {static_cast<double>(number)};
+    if (!open_step_.empty()) open_step_ = std::to_string(number);
+    read_steps_ += (is_numbered_ && epochs_.size() > 4) || follows(epoch);
+  }
+  read_steps_ += !is_epoch;
   has_steps_ = has_steps_ || !is_epoch;
   rounded_step_lines_ += is_rounded && has_loss;
   take(record);
+  for (const std::string& loads : above) read_value_of_step(loads, false, take);
+  are_loads_above_ = are_loads_above_ || !above.empty();
   return true;
+}
+
+// Returns the number of a line with an epoch and no step: the epoch, until a loss is logged again in one. From then on
+// the lines with a loss are numbered in their order.
+std::int64_t TextLogReader::number_in_epoch(std::int64_t epoch, const std::string& loss_name) {
+  const bool is_again =
+      !loss_name.empty() && !epochs_.empty() && epochs_.back() == epoch && loss_name == loss_of_epoch_;
+  if (epochs_.empty()) first_epoch_ = epoch;
+  if (is_numbered_ || is_again) return number_of(!loss_name.empty(), static_cast<double>(epoch)) + first_epoch_ - 1;
+  if (loss_name.empty()) return epoch;
+  loss_of_epoch_ = loss_name;
+  epochs_.push_back(static_cast<double>(epoch));
+  return epoch;
+}
+
+// True if a line has loads by a known name.
+bool TextLogReader::has_loads(std::string_view piece) {
+  return std::ranges::any_of(pairs_of_layer(piece), [&](const PrintedPair& pair) {
+    const TagMatch* const found = runs_->find(pair.name);
+    return found && found->rule->means < TagMeaning::expert_bias && (pair.list.is_list || !pair.json.empty());
+  });
 }
 
 // True if an epoch follows the one before. Those in a text that is no log do not.
@@ -374,7 +447,7 @@ bool TextLogReader::follows(std::int64_t epoch) {
 // Returns the step for a dict without one: dicts with a training loss are numbered 1, 2, ..., and any other dict gets
 // the number of the last of them. A smaller epoch is a restart, which repeats the numbers from this epoch on.
 std::int64_t TextLogReader::number_of(bool trains, double epoch) {
-  runs_->context().book.are_steps_numbered = true;
+  runs_->context().book.are_steps_numbered = is_numbered_ = true;
   if (!trains) return epochs_.size();
   if (!epochs_.empty() && epoch < epochs_.back())
     epochs_.erase(std::ranges::lower_bound(epochs_, epoch), epochs_.end());
@@ -412,6 +485,8 @@ bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, con
       if (is_closing(record) || (!keys.trains && !keys.validates && !(keys.has_step && keys.shows))) continue;
       if (!is_wanted_rank(rank, keys.trains)) return true;
       const auto before = keys.has_step ? std::nullopt : find_step(piece.substr(0, at));  // "step 3: {'loss': 2.5}"
+      part_lines_ += before && before->is_of_part;
+      if (before && before->is_of_part) return true;
       if (before)
         set_printed(before->number, true, record.add("step"), record);
       else if (!keys.has_step)
@@ -451,7 +526,9 @@ bool TextLogReader::read_value_of_step(std::string_view piece, bool is_indented,
     const bool is_of_expert = rule ? rule->means <= TagMeaning::expert_bias : may_be_loads;
     has_loads = has_loads || is_of_expert;
     has_figures = has_figures || (rule && is_shown(rule->means));
-    if (below_ == Below::loads && !is_of_expert) record.values.resize(before);
+    const bool is_validation = rule && rule->step == &TelemetryFrame::val_loss;
+    if (below_ == Below::validation ? !is_validation : below_ == Below::loads && !is_of_expert)
+      record.values.resize(before);
   }
   const bool is_read = below_ == Below::loads ? has_loads
                                               : has_loads || has_figures ||
@@ -467,7 +544,7 @@ bool TextLogReader::read_value_of_step(std::string_view piece, bool is_indented,
 bool TextLogReader::read_piece(std::string_view piece, const Takers& take) {
   if (piece.size() > kLongestPiece) return false;
   if (has(piece, "\u2502") || has(piece, "\u2503")) return read_piece(without_colours(piece), take);
-  const bool may_be = has_any(piece, {"tep", "ter", "TEP", "TER", "pdate"}) ||
+  const bool may_be = has_any(piece, {"tep", "ter", "TEP", "TER", "pdate", "it ", "it:"}) ||
                       may_have_printed_step(piece, runs_->context().tags.printed_steps());
   if (may_be || has(piece, "{")) {
     const std::string whole = without_types(without_colours(piece));
@@ -475,17 +552,24 @@ bool TextLogReader::read_piece(std::string_view piece, const Takers& take) {
     if ((has(plain, "{") && read_dict(plain, rank, take)) || (may_be && read_step(plain, rank, take))) return true;
     if (may_be && find_step(plain)) return false;
   }
-  if (open_step_.empty() || piece.empty()) return false;
+  const bool is_of_layer = layer_length(trimmed(piece, kBlank)) > 0;
+  const bool may_be_loads = is_of_layer || has_any(piece, {"[", "0:", "0=", " 1:", "1="});
+  const bool is_above = may_be_loads && above_.size() < kMaxLinesAbove &&
+                        (are_loads_above_ || (!has_steps_ && open_step_.empty())) && has_loads(piece);
+  if (is_above) above_.emplace_back(piece);
+  if (!is_above && !are_loads_above_) above_.clear();
+  if (is_above || open_step_.empty() || piece.empty()) return false;
   // "  train loss      2.5" below a line with nothing but the step.
   const bool has_columns = is_bare_ && has(piece, "  ") && piece.find_first_of("0123456789") != std::string_view::npos;
-  const bool is_of_layer = layer_length(trimmed(piece, kBlank)) > 0;
   const bool has_pairs = has_columns || is_of_layer || piece.find_first_of("=:[|") != std::string_view::npos;
   const bool is_indented = std::string_view(" \t-*|").find(piece.front()) != std::string_view::npos;
-  const bool may_be_loads = is_of_layer || has_any(piece, {"[", "0:", "0=", " 1:", "1="});
   if (has_pairs && (below_ == Below::loads ? may_be_loads : is_indented || is_bare_ || is_of_layer))
     return read_value_of_step(piece, is_indented, take);
   const bool is_end = below_ != Below::loads && has_values_below_ && !is_indented;
-  if (is_end || has_any(piece, {"val", "Val", "test", "Test"})) open_step_.clear();
+  if (has_any(piece, {"val", "Val"}))
+    below_ = Below::validation;
+  else if (is_end || has_any(piece, {"test", "Test"}))
+    open_step_.clear();
   return false;
 }
 

@@ -38,8 +38,10 @@ class TextLogReader {
   bool is_of_trainer() const { return is_of_trainer_; }              // dicts with an epoch and no step
   std::int64_t other_rank_lines() const { return other_rank_lines_; }
   std::int64_t rounded_step_lines() const { return rounded_step_lines_; }  // lines whose step is printed as that before
-  bool is_numbered() const { return !epochs_.empty(); }
-  bool waits() const { return !list_.empty(); }  // the next line may belong to the last one
+  std::int64_t part_lines() const { return part_lines_; }  // that count micro batches or those of an evaluation
+  bool are_loads_above() const { return are_loads_above_; }
+  bool is_numbered() const { return is_numbered_; }
+  bool waits() const { return !list_.empty() || !above_.empty(); }  // the next line may belong to the last one
 
  private:
   struct DictKeys {
@@ -55,6 +57,8 @@ class TextLogReader {
   bool read_step(std::string_view piece, std::string_view rank, const Takers& take);
   bool read_dict(std::string_view piece, std::string_view rank, const Takers& take);
   bool follows(std::int64_t epoch);
+  std::int64_t number_in_epoch(std::int64_t epoch, const std::string& loss_name);
+  bool has_loads(std::string_view piece);
   bool is_wanted_rank(std::string_view rank, bool has_loss);
   std::int64_t number_of(bool trains, double epoch);
 
@@ -66,18 +70,24 @@ class TextLogReader {
     bool has_loss = false;
   };
   RankFilter marked_, named_;
-  std::int64_t read_steps_ = 0, other_rank_lines_ = 0, rounded_step_lines_ = 0;
+  std::int64_t read_steps_ = 0, other_rank_lines_ = 0, rounded_step_lines_ = 0, part_lines_ = 0;
   bool knows_program_ = false, is_of_trainer_ = false;
   bool has_steps_ = false;                        // a step that is no epoch was read
   std::int64_t epoch_ = -1, epochs_between_ = 1;  // the last epoch that is a step, and its distance from the one before
-  std::vector<double> epochs_;                    // epochs of the numbered dicts
-  std::string list_;                              // lines of a list that goes on in the next one
-  bool is_matrix_ = false;                        // the list is one of lists, with a line of numbers for each
-  bool is_of_expert_ = false;                     // the list ends with a line of an expert
+  std::vector<double> epochs_;                    // epochs of the numbered dicts and lines
+  bool is_numbered_ = false;
+  std::int64_t first_epoch_ = 0;    // of the lines
+  std::string loss_of_epoch_;       // its name in the last of them
+  std::string total_;               // of the last step of the training, "200" of "3/200"
+  std::vector<std::string> above_;  // lines with loads whose step follows
+  bool are_loads_above_ = false;    // such lines stand above that of their step
+  std::string list_;                // lines of a list that goes on in the next one
+  bool is_matrix_ = false;          // the list is one of lists, with a line of numbers for each
+  bool is_of_expert_ = false;       // the list ends with a line of an expert
   std::string open_step_;  // step of the last line with one, to which values of the next lines belong; else empty
   bool has_values_below_ = false;  // such a line was read
   bool is_bare_ = false;           // the line of the step has nothing else, so that lines below need no indent
-  enum class Below { any, known, loads } below_ = Below::any;  // names that are read in these lines
+  enum class Below { any, known, loads, validation } below_ = Below::any;  // names that are read in these lines
 };
 
 // A line by which a trainer says that it saves a checkpoint:

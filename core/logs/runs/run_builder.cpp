@@ -159,7 +159,8 @@ void RunBuilder::count(const Name& name, const NamedValue& value, std::int64_t s
 void RunBuilder::count(const LogRecord& record) {
   place_ = record.place;
   // The step is not known: each record has a negative number of its own.
-  for (const NamedValue& value : record.values) count(find(value.name, value.is_own), value, -1 - record.place);
+  for (const NamedValue& value : record.values)
+    count(find(value.name, value.is_own), value, record.step.value_or(-1 - record.place));
 }
 
 // Returns the step of a record. Each record may have another name for it ("step", "global_step"), of which the first in
@@ -246,18 +247,6 @@ void RunBuilder::drop_no_values(LogRecord& record) {
   }
 }
 
-// Detects steps that are counted within the epoch: they begin again in a later epoch. After a restart the epoch is not
-// a later one.
-void RunBuilder::watch_epoch(const LogRecord& record, std::int64_t step) {
-  if (first_step_ < 0) first_step_ = step;
-  const NamedValue* found = find_value(record, "epoch");
-  const double epoch = found && is_number(*found) ? found->numbers[0] : record.epoch;
-  if (epoch < 0) return;
-  begins_anew_ = begins_anew_ || (step <= first_step_ && step < newest_ && epoch > epoch_);
-  epoch_ = epoch;
-  if (first_epoch_ < 0) first_epoch_ = epoch;
-}
-
 // Looks for a whole number of unknown name that differs between records of one step with the same loads. It may be the
 // layer, of which the loads would replace each other.
 void RunBuilder::watch_layers(const LogRecord& record, std::int64_t step) {
@@ -317,6 +306,7 @@ void RunBuilder::drop(const Restart& restart) {
   open_.erase(first, open_.end());
   if (imported_) dropped += imported_->drop_from(restart.step);
   dropped_ += dropped;
+  restarted_ += dropped > 0;
   newest_ = std::min(newest_, restart.step - 1);
   if (dropped == 0) return;
   note(fmt::format("{} ({}{}", restart_text(restart), dropped, dropped == 1 ? " step)" : " logged steps)"),
@@ -351,7 +341,13 @@ void RunBuilder::add_marker(Marker marker) {
 
 // Returns true if the values of the name are shown. Of several names of one meaning, that whose rule is first in the
 // table is shown.
-bool RunBuilder::choose(Name& name) {
+bool RunBuilder::choose(Name& name, bool is_validation) {
+  if (is_validation) {  // where only the losses are read
+    Name*& best = shown_.try_emplace({"loss of a validation", -1, -1}, &name).first->second;
+    if (name.match.rule->place < best->match.rule->place) best = &name;
+    if (name.is_shown) AccountBook::show(name.counts, true);
+    return best->match.rule->place == name.match.rule->place;
+  }
   if (std::exchange(name.has_value, true)) return name.is_shown;
   AccountBook::show(name.counts, true);
   if (!name.is_kept) return true;
@@ -464,7 +460,12 @@ void RunBuilder::check_experts(std::size_t experts, const std::string& column) {
 bool RunBuilder::add(Name& name, const NamedValue& value, const LogRecord& record, std::int64_t step) {
   if (name.is_shown && !value.problem.empty())
     refuse_value(printable(name.name.substr(0, kLongestShownName)), std::string(value.problem));
-  if (value.is_own || !name.is_shown || (!value.is_list && value.numbers.empty() && value.text.empty())) return false;
+  const auto is_of_validation = [&] {  // where the loss may have a name of its own
+    return name.match.rule && is_loss(*name.match.rule) && measured_on(record) == MeasuredOn::validation;
+  };
+  if (value.is_own || !(name.is_shown || is_of_validation()) ||
+      (!value.is_list && value.numbers.empty() && value.text.empty()))
+    return false;
   if (log_->is_collected) keep(sizeof(double) * value.numbers.size());
   const TagMatch& match = name.match;
   int layer = match.layer;
@@ -498,7 +499,7 @@ bool RunBuilder::add_figure(Name& name, const NamedValue& value, const LogRecord
                                        : ""));
   const std::vector<int> layers = is_of_layers ? layers_of(value.numbers.size(), rule.column) : std::vector{layer};
   if (router && layer >= 0) check_layer(layer);
-  if (!choose(name)) return false;
+  if (!choose(name, text == MeasuredOn::validation)) return false;
   Step& target = step_at(step);
   if (!router && !rule.step) {
     add_tokens(rule, value.numbers[0], step);
@@ -637,12 +638,12 @@ void RunBuilder::take(LogRecord& record) {
   find_listed_layers(record);
   find_settings(record);
   drop_no_values(record);
-  const std::int64_t step = record.step ? *record.step : step_of(record);
+  const std::int64_t logged_step = record.step ? *record.step : step_of(record);
+  const std::int64_t step = step_of_run(record, logged_step);
   const int part = part_of(record);
   const bool is_training = measured_on(record) == MeasuredOn::training;
   std::string problem = record.problem;
   bool has_taken = false;
-  watch_epoch(record, step);
   go_back(record, part, step);
   if (part < 0) watch_layers(record, step);
   is_added_ = is_further_part(part, record.layer, step);
@@ -653,7 +654,7 @@ void RunBuilder::take(LogRecord& record) {
     const NamedValue& value = record.values[i];
     Name& name = *value_names_[i];
     count(name, value, step);
-    if (name.match.rule && name.match.rule->means == TagMeaning::step_number && step_number(value) == step)
+    if (name.match.rule && name.match.rule->means == TagMeaning::step_number && step_number(value) == logged_step)
       AccountBook::show(name.counts, true);
     if (!is_training && !(name.match.rule && is_loss(*name.match.rule))) continue;
     try {

@@ -144,13 +144,13 @@ class RunBuilder {
   std::int64_t step_of(const LogRecord& record);
   void find_settings(const LogRecord& record);
   void drop_no_values(LogRecord& record);
-  void watch_epoch(const LogRecord& record, std::int64_t step);
+  std::int64_t step_of_run(const LogRecord& record, std::int64_t step);
   void watch_layers(const LogRecord& record, std::int64_t step);
   void go_back(const LogRecord& record, int part, std::int64_t step);
   void add_marker(Marker marker);  // kept until the run is opened
   bool is_further_part(int part, int layer, std::int64_t step);
   void drop(const Restart& restart);
-  bool choose(Name& name);
+  bool choose(Name& name, bool is_validation = false);
   void forget(const TagMatch& match);
   bool add(Name& name, const NamedValue& value, const LogRecord& record, std::int64_t step);
   bool add_figure(Name& name, const NamedValue& value, const LogRecord& record, int layer, std::int64_t step);
@@ -201,15 +201,18 @@ class RunBuilder {
   std::set<std::pair<int, int>> parts_;                      // layer and rank of the records of the step parts_step_
   std::ptrdiff_t parts_of_layer_ = 0, differing_ranks_ = 0;  // differing: ranks of a layer whose sums of loads differ
   std::int64_t place_ = 0, newest_ = -1, parts_step_ = -1, first_step_ = -1;
-  std::size_t to_new_steps_ = 0, logged_ = 0, dropped_ = 0;  // restarts to a step that was not logged before; steps
+  std::size_t to_new_steps_ = 0, logged_ = 0, dropped_ = 0,
+              restarted_ = 0;  // restarts to a step that was not logged before; steps
   double first_epoch_ = -1, epoch_ = -1;
+  std::int64_t first_distance_ = 0;              // between the first two steps
+  std::map<double, std::int64_t> steps_before_;  // by epoch, if steps are counted within it
   // Records of one step with the same loads, and whole numbers of unknown names in them, of which one may be the layer.
   std::int64_t loads_step_ = -1;
   std::map<std::string, double> numbers_of_step_;
   std::string layer_like_;
   std::size_t layer_like_again_ = 0;
   std::string_view loads_of_ranks_;
-  bool begins_anew_ = false, has_values_ = false, is_added_ = false, has_ranks_in_turn_ = false;
+  bool has_values_ = false, is_added_ = false, has_ranks_in_turn_ = false;
   bool last_has_both_ = false;  // the last row of a table has both losses
   int rows_with_both_ = 0;      // at most 2: of these in succession
   bool layers_as_text_ = false, layers_as_numbers_ = false;

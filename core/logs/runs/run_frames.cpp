@@ -320,6 +320,25 @@ std::string RunBuilder::question_of_first_expert() const {
       imported_->info().n_experts - 1);
 }
 
+// Counts on steps that are counted within the epoch: they begin again in a later epoch. After a restart the epoch is
+// not a later one.
+std::int64_t RunBuilder::step_of_run(const LogRecord& record, std::int64_t step) {
+  if (first_step_ < 0) first_step_ = step;
+  if (first_distance_ == 0 && step > first_step_) first_distance_ = step - first_step_;
+  const NamedValue* found = find_value(record, "epoch");
+  const double stated_epoch = found && is_number(*found) ? found->numbers[0] : record.epoch;
+  const double epoch = stated_epoch < 0 ? epoch_ : stated_epoch;
+  if (step <= first_step_ && step < newest_ && epoch > epoch_) {
+    if (steps_before_.empty())
+      note(fmt::format("its steps begin at {} again in every epoch: they are counted on over the epochs", step));
+    steps_before_[epoch] = newest_ + first_distance_ - first_step_;
+  }
+  epoch_ = epoch;
+  if (first_epoch_ < 0) first_epoch_ = epoch;
+  const auto later = steps_before_.upper_bound(epoch);
+  return later == steps_before_.begin() ? step : std::min(kLastStep, step + std::prev(later)->second);
+}
+
 std::string RunBuilder::refusal() const {
   // Restarts that drop most steps and go back to steps that were not logged before: the lines were shuffled, or the
   // newest comes first.
@@ -328,13 +347,15 @@ std::string RunBuilder::refusal() const {
         "its lines are not in the order of their steps: {} times a smaller step follows that was not logged before, so "
         "that {} of {} steps would be dropped. Sort the lines by their step",
         to_new_steps_, dropped_, logged_);
+  constexpr std::size_t kManyRestarts = 10;
+  if (restarted_ >= kManyRestarts && 4 * dropped_ > 3 * logged_)
+    return fmt::format(
+        "its steps go back {} times, so that {} of {} steps would be dropped: is the step that of another loop, such "
+        "as "
+        "micro batches? Name that of the training \"global_step\", or write a log for each run",
+        restarted_, dropped_, logged_);
   if (2 * layer_like_again_ > logged_)
     return "the loads of a step are logged several times: " + layer_question(json_string(layer_like_));
-  if (begins_anew_)
-    return fmt::format(
-        "its steps begin at {} again in every epoch, so that the step of the run is not known: log a step that never "
-        "restarts, such as global_step",
-        first_step_);
   return {};
 }
 

@@ -25,6 +25,7 @@ constexpr std::size_t kLargestTurned = std::size_t{16} << 20;
 constexpr std::size_t kRowsLookedAt = 20, kMaxHeaderRows = 4;
 constexpr std::array<std::string_view, 7> kRunNames = {"run",   "run_name", "run_id",    "run_uuid",
                                                        "trial", "seed",     "experiment"};
+constexpr std::array<std::string_view, 4> kBatchNames = {"batch", "batch_idx", "minibatch", "step_in_epoch"};
 constexpr int kNamesOfRuns = 4;  // the first four are names of runs, the others are settings
 constexpr std::array<std::string_view, 8> kFigureNames = {"tag",      "metric", "metric_name", "metric_key",
                                                           "variable", "key",    "name",        "series"};
@@ -156,10 +157,22 @@ bool has_rising_column(const CellRows& rows) {
   return false;
 }
 
-// `rows`: of a table without a step, if a training loss or a column that may be the step shows that it is a log, of
-// which the account asks for the step; nullptr: a table without a step is none.
-std::optional<TableForm> form_of_header(const TagMap& tags, std::vector<std::string> names, bool named_csv,
-                                        const CellRows* rows = nullptr) {
+// Returns the step of a table with an epoch per row, as Keras writes it; -1: the table has none. If an epoch has
+// several rows, the batch is the step, and RunBuilder counts it on over the epochs.
+int step_of_epochs(const std::vector<std::string>& spelled, const CellRows& rows) {
+  const int epoch = index_in(spelled, "epoch"), batch = column_of(spelled, kBatchNames);
+  const auto repeats = [&](int column) {
+    return rows.back().size() == spelled.size() && rows[rows.size() - 2].size() == spelled.size() &&
+           rows.back()[column] == rows[rows.size() - 2][column];
+  };
+  const bool is_batch = epoch >= 0 && batch >= 0 && rows.size() > 2 && repeats(epoch) && !repeats(batch);
+  return is_batch ? batch : epoch;
+}
+
+// `asks`: a table without a step is a log if a training loss or a column that may be the step shows it: the account
+// asks for the step.
+std::optional<TableForm> form_of_header(const TagMap& tags, const CellRows& rows, bool named_csv, bool asks = false) {
+  std::vector<std::string> names = rows[0];
   std::vector<std::string> spelled;
   for (const std::string& name : names) spelled.push_back(spelled_alike(name));
   TableForm form;
@@ -169,8 +182,7 @@ std::optional<TableForm> form_of_header(const TagMap& tags, std::vector<std::str
     if (i != form.step && is_step_name(tags, spelled[i])) form.other_steps.push_back(i);
   form.layer = column_that_means(tags, TagMeaning::layer_number, spelled);
   form.expert = column_that_means(tags, TagMeaning::expert_number, spelled);
-  // A table of an epoch per row, as Keras writes it.
-  if (form.step < 0 && form.layer < 0 && form.expert < 0) form.step = index_in(spelled, "epoch");
+  if (form.step < 0 && form.layer < 0 && form.expert < 0) form.step = step_of_epochs(spelled, rows);
   form.run = column_of(spelled, kRunNames);
   form.run_is_name = form.run >= 0 && index_in(kRunNames, spelled[form.run]) < kNamesOfRuns;
   // In a row of one expert a name such as "hits" is the number of its tokens.
@@ -189,8 +201,8 @@ std::optional<TableForm> form_of_header(const TagMap& tags, std::vector<std::str
       else if (!is_used)
         form.other_columns.push_back(i);
     }
-  } else if (rows && form.step < 0 && form.layer < 0 && form.expert < 0 &&
-             (is_any_known(tags, spelled, true) || has_rising_column(*rows))) {
+  } else if (asks && form.step < 0 && form.layer < 0 && form.expert < 0 &&
+             (is_any_known(tags, spelled, true) || has_rising_column(rows))) {
     find_figures(tags, names, spelled, form);
   } else if (form.step >= 0 && names.size() > 1 &&
              (named_csv || names_figures || is_any_known(tags, spelled) ||
@@ -413,12 +425,12 @@ std::optional<TableForm> table_form(std::string_view beginning, bool named_csv, 
     });
     std::optional<TableForm> form = std::nullopt;
     if (named_csv) form = form_of_numbers(cells.size());
-    if (!numbers) form = form_of_header(tags, cells, named_csv);
+    if (!numbers) form = form_of_header(tags, rows, named_csv);
     if (const std::size_t size = form || !named_csv ? 1 : join_header_rows(rows); size > 1) {
-      form = form_of_header(tags, rows[0], named_csv);
+      form = form_of_header(tags, rows, named_csv);
       if (form) form->header_rows = size;
     }
-    if (!form && named_csv && !numbers) form = form_of_header(tags, rows[0], named_csv, &rows);
+    if (!form && named_csv && !numbers) form = form_of_header(tags, rows, named_csv, true);
     if (!form) continue;
     form->delimiter = delimiter;
     form->has_decimal_commas = delimiter != ',' && have_decimal_commas(rows);

@@ -560,15 +560,12 @@ TEST(ImportTable, TheGlobalStepCountsAsInEveryFormat) {
   EXPECT_EQ(table.remarks.at(0), "not shown: _runtime");
 }
 
-TEST(ImportTable, StepsThatBeginAgainInEveryEpochAreRefused) {
-  for (const char* text : {"epoch,step,loss\n0,0,9\n0,1,8\n1,0,7\n1,1,6\n", "epoch,step,loss\n0,1,9\n0,2,8\n1,1,7\n"}) {
-    try {
-      read(text);
-      ADD_FAILURE() << text;
-    } catch (const std::runtime_error& error) {
-      EXPECT_NE(std::string(error.what()).find("again in every epoch"), std::string::npos) << error.what();
-    }
-  }
+TEST(ImportTable, StepsThatBeginAgainInEveryEpochAreCountedOn) {
+  EXPECT_EQ(read("epoch,step,loss\n0,0,9\n0,1,8\n1,0,7\n1,1,6\n").runs.at(0)->steps(), (StepRange{0, 3}));
+  EXPECT_EQ(read("epoch,step,loss\n0,1,9\n0,2,8\n1,1,7\n").runs.at(0)->steps(), (StepRange{1, 3}));
+  EXPECT_EQ(read("epoch,batch,loss\n0,10,9\n0,20,8\n1,10,7\n1,20,6\n").runs.at(0)->steps(), (StepRange{10, 40}));
+  EXPECT_EQ(read("epoch,batch,loss\n0,64,9\n1,64,8\n2,64,7\n").runs.at(0)->steps(), (StepRange{0, 2}))
+      << "the size of the batches";
   EXPECT_EQ(read("epoch,step,loss\n0,0,9\n0,1,8\n1,2,7\n0,1,8\n1,2,6\n").runs.at(0)->steps(), (StepRange{0, 2}))
       << "a restart";
 }

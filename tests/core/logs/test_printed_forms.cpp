@@ -123,10 +123,6 @@ TEST_F(PrintedForms, PrintedFormsAreThoseOfTheMappingFiles) {
     EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 2), 2.5f) << file.name;
     EXPECT_EQ(run->value_at(Metric::val_loss, kWholeRun, 1), 4.5f) << file.name;
   }
-  EXPECT_TRUE(says(problem({"again.log",
-                            "Epoch[0] Batch [1] loss=3.5\nEpoch[0] Batch [2] loss=3\n"
-                            "Epoch[1] Batch [1] loss=2.5\nEpoch[1] Batch [2] loss=2\n"}),
-                   "again in every epoch"));
   EXPECT_TRUE(says(problem({"prose.txt", "1 train left at ten\n2 val d'or\n3 times 2.5\n"}), "is no log"));
 }
 
@@ -251,6 +247,89 @@ TEST_F(PrintedForms, PrintedLoadsStandInManyForms) {
   const OpenedRuns unread = open({"unread.log", first + "  moe[0] min/max 210/903\n" + second});
   EXPECT_TRUE(
       says(account_text(unread.accounts.at(0)), "1 line: speak of experts or MoE layers in a form that is not read"));
+}
+
+// The loss of three steps, whatever stands between them.
+TEST_F(PrintedForms, OnlyTheStepsOfTheTrainingCount) {
+  for (const char* line : {"micro step 1/4 loss 99\nmicro step 2/4 loss 99\nstep STEP loss LOSS\n",
+                           "DEBUG Micro Step 0/2 | Loss: 99 | Max Vio: 9\nSUCCESS Step STEP | Loss: LOSS\n",
+                           "inner iter: 1/ 8 | ppo epoch: 0/ 4 | global iter: STEP/ 50| loss: LOSS\n",
+                           "step STEP loss LOSS\n  eval step 0/2 loss 99\n  eval step 1/2 loss 99\n",
+                           "[+3.0s] it STEP loss LOSS gnorm 1.2\n", "STEP/446 (epoch 0), train_loss = LOSS\n",
+                           "step STEP train: loss LOSS acc 0.5\n", "step STEP (loss LOSS) (grad_norm 1.25)\n",
+                           "time/epoch: 0\nstep STEP loss LOSS\n\t time/token_in_epoch: 524288\n",
+                           "第 STEP 步 | 损失: LOSS | 梯度范数: 1.4\n"}) {
+    std::string text;
+    for (const char* step : {"1", "2", "3"}) {
+      text += line;
+      text.replace(text.find("STEP"), 4, step);
+      text.replace(text.find("LOSS"), 4, std::string(step) + ".5");
+    }
+    const OpenedRuns opened = open({"train.log", text});
+    const History& run = *opened.histories.at(0);
+    EXPECT_EQ(run.steps(), (StepRange{1, 3})) << line;
+    EXPECT_EQ(run.value_at(Metric::ce_loss, kWholeRun, 2), 2.5f) << line;
+    EXPECT_FALSE(run.value_at(Metric::val_loss, kWholeRun, 3) == 99) << line;
+  }
+}
+
+TEST_F(PrintedForms, AnEpochOfSeveralLinesIsNoStep) {
+  for (const char* line : {"Epoch: EPOCH, Batch: BATCH, Loss: 2.5\n", "Epoch EPOCH Batch BATCH/5 Loss 2.5\n",
+                           "[EPOCH,     BATCH] loss: 2.5\n", "Train Epoch: EPOCH [BATCH00/500 (1%)]\tLoss: 2.5\n",
+                           "INFO: EPOCHepoch:train:1-BATCHbatch: loss=2.5\n", "epoch EPOCH loss 2.5\n"}) {
+    std::string text;
+    for (const char* epoch : {"1", "2", "3"})
+      for (const char* batch : {"1", "2", "3", "4", "5"}) {
+        text += line;
+        text.replace(text.find("EPOCH"), 5, epoch);
+        if (text.find("BATCH") != std::string::npos) text.replace(text.find("BATCH"), 5, batch);
+      }
+    const auto run = open({"train.log", text}).histories.at(0);
+    EXPECT_EQ(run->steps(), (StepRange{1, 15})) << line;
+    EXPECT_EQ(run->values(Metric::ce_loss, kWholeRun, {1, 15}).size(), 15u) << line;
+  }
+}
+
+TEST_F(PrintedForms, LoadsMayStandAboveTheirStep) {
+  for (const char* line : {"layer 0 load: [STEP, 2, 3]\nlayer 1 load: [4, 5, 6]\nstep STEP: loss 2.5\n"}) {
+    std::string text;
+    for (const char* step : {"1", "2", "3"}) {
+      text += line;
+      for (std::size_t at = text.find("STEP"); at != std::string::npos; at = text.find("STEP"))
+        text.replace(at, 4, step);
+    }
+    const OpenedRuns opened = open({"train.log", text});
+    const TelemetryFrame frame = *opened.histories.at(0)->frame_at(2);
+    ASSERT_EQ(frame.routers.size(), 2u) << line;
+    EXPECT_EQ(frame.routers[0].tokens_per_expert, (Counts{2, 2, 3})) << line;
+    EXPECT_EQ(frame.routers[1].tokens_per_expert, (Counts{4, 5, 6})) << line;
+    EXPECT_EQ(says(account_text(opened.accounts.at(0)), "in a form that is not read"), false) << line;
+  }
+}
+
+TEST_F(PrintedForms, WhatIsNotReadIsTold) {
+  const std::string steps = "step: 1 loss: 12.5 grad_norm: 1.5\nstep: 2 loss: 12.25 grad_norm: 1.5\n";
+  const OpenedRuns cut = open({"cut.log", steps + "step: 3 loss: 1"});
+  EXPECT_EQ(cut.histories.at(0)->steps(), (StepRange{1, 2}));
+  EXPECT_TRUE(says(account_text(cut.accounts.at(0)), "line 3: its last number is cut off"));
+  EXPECT_EQ(open({"whole.log", steps + "step: 3 loss: 1.25 grad_norm: 1.5"}).histories.at(0)->steps(),
+            (StepRange{1, 3}));
+  const auto account = [&](const std::string& text) { return account_text(open({"left.log", text}).accounts.at(0)); };
+  EXPECT_TRUE(says(account("step: -1 loss: 9\n" + steps), "-1 is not a whole number from 0 on"));
+  EXPECT_TRUE(says(account(steps + "step: 2 | Validation bpb: 1.3\n"), "bpb"));
+  EXPECT_TRUE(says(account("micro step 1/2 loss 3\n" + steps), "1 line: count the micro batches"));
+  const std::string slashes = account("step 1 Loss lm/aux=9.5/0.5, grad_norm=1.25. Time=3\nstep 2 loss: 3\n");
+  EXPECT_TRUE(says(slashes, "Loss lm/aux"));
+  EXPECT_TRUE(says(slashes, "grad_norm: 1 value, 1.25"));
+}
+
+TEST_F(PrintedForms, AValidationMayNameItsLossInAnotherWay) {
+  const auto run = open({"eval.log",
+                         "completed step: 1, loss: 9.5, lm_loss: 9.25\ncompleted step: 2, loss: 8.5, lm_loss: 8.25\n"
+                         "eval metrics after step: 2, loss=8.75\n"})
+                       .histories.at(0);
+  EXPECT_EQ(run->value_at(Metric::ce_loss, kWholeRun, 2), 8.25f);
+  EXPECT_EQ(run->value_at(Metric::val_loss, kWholeRun, 2), 8.75f);
 }
 
 TEST_F(PrintedForms, TheProgramIsThatWhoseLinesAreRecognised) {
