@@ -145,8 +145,7 @@ std::string unread_text(const std::string& path) {
   if (!is_yaml) return {};
   return "is YAML, which is not read: in Python, json.dump(list(yaml.safe_load_all(open(\"" + printable(path) +
          "\")))[0], open(\"log.json\", \"w\")) writes a list of steps as JSON that is; without [0] for a document of "
-         "each "
-         "step";
+         "each step";
 }
 
 // A lesson has a [[step]] or the key `teaches`; a config has neither.

@@ -168,19 +168,14 @@ Imported LogReader::finish() {
 ImportAccount LogReader::account() const {
   ImportAccount account = runs_.account();
   if (account.program.empty() && text_.is_of_trainer()) account.program = "Hugging Face Trainer";
-  if (text_.other_rank_lines() > 0)
-    account.left_out.push_back(
-        {counted(text_.other_rank_lines(), "line", "lines"), "of other ranks than the one whose values are read"});
-  if (text_.part_lines() > 0)
-    account.left_out.push_back({counted(text_.part_lines(), "line", "lines"),
-                                "count the micro batches of a step or the batches of an evaluation"});
-  if (text_.rounded_step_lines() > 0)
-    account.left_out.push_back({counted(text_.rounded_step_lines(), "line", "lines"),
-                                "replaced by the next, whose step is the same, as steps such as 1.2k are rounded"});
-  if (unread_loads_ > 0)
-    account.left_out.push_back({counted(unread_loads_, "line", "lines"),
-                                "speak of experts or MoE layers in a form that is not read, the first: line " +
-                                    std::to_string(first_unread_)});
+  const std::pair<std::int64_t, std::string> left_out[] = {
+      {text_.other_rank_lines(), "of other ranks than the one whose values are read"},
+      {text_.part_lines(), "count the micro batches of a step or the batches of an evaluation"},
+      {text_.rounded_step_lines(), "replaced by the next, whose step is the same, as steps such as 1.2k are rounded"},
+      {unread_loads_,
+       "speak of experts or MoE layers in a form that is not read, the first: line " + std::to_string(first_unread_)}};
+  for (const auto& [lines, reason] : left_out)
+    if (lines > 0) account.left_out.push_back({counted(lines, "line", "lines"), reason});
   return account;
 }
 

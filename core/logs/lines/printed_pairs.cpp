@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "core/files/text/json_line.h"
 #include "core/files/text/words.h"
@@ -47,11 +48,6 @@ bool is_throughput(std::string_view unit) {
   return is_one_of(trimmed(unit, kBlank), {"tok/s", "tokens/s", "tok/sec", "tokens/sec"});
 }
 
-// True for the first byte of a letter that is not ASCII, in UTF-8; false for that of "\u00b7", "\u2192" and the like.
-bool is_foreign(char c) {
-  return (c >= '\xc3' && c <= '\xe1') || (c >= '\xe3' && c <= '\xed');
-}
-
 // Adds the names and numbers in "loss:2.5", "loss 2.5" or "loss=2.5 lr=0.1".
 void add_pairs(std::string_view part, std::vector<PrintedPair>& pairs) {
   const auto add = [&](std::string_view name, std::string_view number) {
@@ -69,7 +65,10 @@ void add_pairs(std::string_view part, std::vector<PrintedPair>& pairs) {
       name.remove_prefix(closed + 2);
     else if (unit < name.find(' ') && unit > 0)
       name.remove_prefix(std::min(name.find(' ', unit), name.size()));
-    const auto begins = [](char c) { return is_letter(c) || is_foreign(c) || c == '\'' || c == '"' || c == '('; };
+    const auto begins = [](char c) {
+      const bool is_foreign = (c >= '\xc3' && c <= '\xe1') || (c >= '\xe3' && c <= '\xed');  // in UTF-8, no symbol
+      return is_letter(c) || is_foreign || c == '\'' || c == '"' || c == '(';
+    };
     name.remove_prefix(std::ranges::find_if(name, begins) - name.begin());
     if (!name.empty() && name.size() <= kLongestFigure)
       pairs.push_back({std::string(name), std::string(number), {}, {}});
@@ -307,8 +306,39 @@ bool ends_in_list(std::string_view line) {
          line.find_first_not_of("[]0123456789.,+-eE \t\r", begin) == std::string_view::npos;
 }
 
+namespace {
+
+// Returns where the layers begin in a line of several, "layer=0 load=[1, 2] layer=1 load=[3, 4]"; else nothing.
+std::vector<std::size_t> layers_in(std::string_view line) {
+  std::vector<std::size_t> begins;
+  std::set<std::string_view> layers;
+  for (std::size_t i = 0; i < line.size() && begins.size() < kMaxPairs; ++i) {
+    if (!is_letter(line[i]) || (i > 0 && (is_letter(line[i - 1]) || is_digit(line[i - 1]) || line[i - 1] == '/')))
+      continue;
+    const std::string_view layer = line.substr(i, layer_length(line.substr(i)));
+    const bool ends = line.substr(i + layer.size(), 1).find_first_of(" =:,|]") == 0;
+    if (layer.size() < 4 || layer.find('_') != layer.npos || !ends) continue;
+    layers.insert(layer);
+    begins.push_back(i);
+    i += layer.size() - 1;
+  }
+  return layers.size() > 1 ? begins : std::vector<std::size_t>();
+}
+
+}  // namespace
+
 std::vector<PrintedPair> pairs_of(std::string_view unread) {
   std::vector<PrintedPair> pairs;
+  if (const std::vector<std::size_t> begins = layers_in(unread); !begins.empty()) {
+    pairs = pairs_of(unread.substr(0, begins[0]));
+    for (std::size_t i = 0; i < begins.size(); ++i) {
+      const std::size_t end = i + 1 < begins.size() ? begins[i + 1] : unread.size(),
+                        length = layer_length(unread.substr(begins[i]));
+      std::string layer(unread.substr(begins[i], end - begins[i]));
+      std::ranges::move(pairs_of_layer(layer.insert(length, ":")), std::back_inserter(pairs));
+    }
+    return pairs;
+  }
   const bool is_row = unread.starts_with('|') || std::ranges::count(unread, '|') == 1;  // "| loss | 7.10 |"
   std::vector<std::string> parts = parts_of(take_lists(unread, pairs));
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -340,6 +370,7 @@ std::size_t layer_length(std::string_view line) {
 }
 
 std::vector<PrintedPair> pairs_of_layer(std::string_view line) {
+  if (!layers_in(line).empty()) return pairs_of(line);
   const std::size_t length = layer_length(line);
   std::string_view unread = trimmed(line.substr(length), " \t");
   const bool has_sign = !unread.empty() && std::string_view(":|-,]").find(unread.front()) != unread.npos;

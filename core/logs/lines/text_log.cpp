@@ -156,7 +156,8 @@ std::string_view whole_number_at(std::string_view text) {
   std::string_view number = text.substr(0, text.find_first_not_of("0123456789,._'eEkKM+"));
   while (number.find_last_of(",._'+") + 1 == number.size() && !number.empty()) number.remove_suffix(1);
   const std::string_view behind = text.substr(number.size());
-  if (!behind.empty() && (is_letter(behind[0]) || behind[0] == '.' || behind[0] == '%')) return {};
+  const bool is_sentence = behind.starts_with(". ");  // "Step 3. Loss = 2.5"
+  if (!behind.empty() && (is_letter(behind[0]) || (behind[0] == '.' && !is_sentence) || behind[0] == '%')) return {};
   const auto step = number.find_first_of(".eEkKM+") == number.npos ? 0 : printed_number(number);
   return is_digit(text.empty() ? ' ' : text[0]) && step && *step == std::floor(*step) ? number : std::string_view();
 }
@@ -184,8 +185,9 @@ bool ends_in_epoch(std::string_view text) {
 // Finds a step that begins at a place: "step:  12", "iteration   100/ 250000", "global_step=7"; "steps: 12" only at the
 // beginning of the line, because elsewhere it may be the number of all steps.
 std::optional<StepPlace> step_at(std::string_view line, std::size_t at) {
-  constexpr std::array<std::string_view, 9> kWords = {"global_step", "train_step", "iteration", "num_updates", "step",
-                                                      "iter",        "it",         "update",    "batch"};
+  constexpr std::array<std::string_view, 11> kWords = {"global_step", "train_step",  "opt_step", "optimizer_step",
+                                                       "iteration",   "num_updates", "step",     "iter",
+                                                       "it",          "update",      "batch"};
   for (const std::string_view word : kWords) {
     const std::size_t word_end = at + word_length(line.substr(at), word);
     if (word_end == at || (word == "batch" && !ends_in_epoch(line.substr(0, at)))) continue;
@@ -419,14 +421,13 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
 // Returns the number of a line with an epoch and no step: the epoch, until a loss is logged again in one. From then on
 // the lines with a loss are numbered in their order.
 std::int64_t TextLogReader::number_in_epoch(std::int64_t epoch, const std::string& loss_name) {
-  const bool is_again =
-      !loss_name.empty() && !epochs_.empty() && epochs_.back() == epoch && loss_name == loss_of_epoch_;
-  if (epochs_.empty()) first_epoch_ = epoch;
-  if (is_numbered_ || is_again) return number_of(!loss_name.empty(), static_cast<double>(epoch)) + first_epoch_ - 1;
-  if (loss_name.empty()) return epoch;
-  loss_of_epoch_ = loss_name;
-  epochs_.push_back(static_cast<double>(epoch));
-  return epoch;
+  const bool trains = !loss_name.empty();
+  const bool is_again = trains && !epochs_.empty() && epochs_.back() == epoch && loss_name == loss_of_epoch_;
+  const std::int64_t number = number_of(trains, static_cast<double>(epoch));
+  if (trains) loss_of_epoch_ = loss_name;
+  if (is_again && !is_numbered_) before_numbers_ = epoch + 1 - number;
+  runs_->context().book.are_steps_numbered = is_numbered_ = is_numbered_ || is_again;
+  return is_numbered_ ? before_numbers_ + number : epoch;
 }
 
 // True if a line has loads by a known name.
@@ -447,7 +448,6 @@ bool TextLogReader::follows(std::int64_t epoch) {
 // Returns the step for a dict without one: dicts with a training loss are numbered 1, 2, ..., and any other dict gets
 // the number of the last of them. A smaller epoch is a restart, which repeats the numbers from this epoch on.
 std::int64_t TextLogReader::number_of(bool trains, double epoch) {
-  runs_->context().book.are_steps_numbered = is_numbered_ = true;
   if (!trains) return epochs_.size();
   if (!epochs_.empty() && epoch < epochs_.back())
     epochs_.erase(std::ranges::lower_bound(epochs_, epoch), epochs_.end());
@@ -491,6 +491,8 @@ bool TextLogReader::read_dict(std::string_view piece, std::string_view rank, con
         set_printed(before->number, true, record.add("step"), record);
       else if (!keys.has_step)
         record.add("step", static_cast<double>(number_of(keys.trains, keys.epoch)));
+      is_numbered_ = is_numbered_ || (!keys.has_step && !before);
+      runs_->context().book.are_steps_numbered = is_numbered_;
       ++read_steps_;
       is_of_trainer_ = is_of_trainer_ || (!keys.has_step && !before && !std::isnan(keys.epoch));
       knows_program_ = knows_program_ || is_of_trainer_;

@@ -76,14 +76,14 @@ class TextLogReader {
   std::int64_t epoch_ = -1, epochs_between_ = 1;  // the last epoch that is a step, and its distance from the one before
   std::vector<double> epochs_;                    // epochs of the numbered dicts and lines
   bool is_numbered_ = false;
-  std::int64_t first_epoch_ = 0;    // of the lines
-  std::string loss_of_epoch_;       // its name in the last of them
-  std::string total_;               // of the last step of the training, "200" of "3/200"
-  std::vector<std::string> above_;  // lines with loads whose step follows
-  bool are_loads_above_ = false;    // such lines stand above that of their step
-  std::string list_;                // lines of a list that goes on in the next one
-  bool is_matrix_ = false;          // the list is one of lists, with a line of numbers for each
-  bool is_of_expert_ = false;       // the list ends with a line of an expert
+  std::int64_t before_numbers_ = 0;  // of the lines
+  std::string loss_of_epoch_;        // its name in the last of them
+  std::string total_;                // of the last step of the training, "200" of "3/200"
+  std::vector<std::string> above_;   // lines with loads whose step follows
+  bool are_loads_above_ = false;     // such lines stand above that of their step
+  std::string list_;                 // lines of a list that goes on in the next one
+  bool is_matrix_ = false;           // the list is one of lists, with a line of numbers for each
+  bool is_of_expert_ = false;        // the list ends with a line of an expert
   std::string open_step_;  // step of the last line with one, to which values of the next lines belong; else empty
   bool has_values_below_ = false;  // such a line was read
   bool is_bare_ = false;           // the line of the step has nothing else, so that lines below need no indent

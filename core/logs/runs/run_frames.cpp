@@ -328,10 +328,11 @@ std::int64_t RunBuilder::step_of_run(const LogRecord& record, std::int64_t step)
   const NamedValue* found = find_value(record, "epoch");
   const double stated_epoch = found && is_number(*found) ? found->numbers[0] : record.epoch;
   const double epoch = stated_epoch < 0 ? epoch_ : stated_epoch;
-  if (step <= first_step_ && step < newest_ && epoch > epoch_) {
+  const bool may_be_same = record.epoch >= 0;  // "epoch 2 batch 64", where 64 is their size
+  if (step <= first_step_ && step < newest_ + may_be_same && epoch > epoch_) {
     if (steps_before_.empty())
       note(fmt::format("its steps begin at {} again in every epoch: they are counted on over the epochs", step));
-    steps_before_[epoch] = newest_ + first_distance_ - first_step_;
+    steps_before_[epoch] = newest_ + std::max<std::int64_t>(1, first_distance_) - first_step_;
   }
   epoch_ = epoch;
   if (first_epoch_ < 0) first_epoch_ = epoch;
@@ -350,9 +351,8 @@ std::string RunBuilder::refusal() const {
   constexpr std::size_t kManyRestarts = 10;
   if (restarted_ >= kManyRestarts && 4 * dropped_ > 3 * logged_)
     return fmt::format(
-        "its steps go back {} times, so that {} of {} steps would be dropped: is the step that of another loop, such "
-        "as "
-        "micro batches? Name that of the training \"global_step\", or write a log for each run",
+        "its steps go back {} times, so that {} of {} steps would be dropped: are they those of another loop, such as "
+        "micro batches? Name the step of the training \"global_step\", or write a log for each run",
         restarted_, dropped_, logged_);
   if (2 * layer_like_again_ > logged_)
     return "the loads of a step are logged several times: " + layer_question(json_string(layer_like_));

@@ -102,6 +102,7 @@ LogRecord TableFigures::record_of(const Row& row, std::span<const std::string_vi
   if (form_.step >= 0) {
     record.step = row.step;
     record.add(form_.names[form_.step], row.step);
+    record.values.back().means = "step";  // also of "epoch" and "batch"
   }
   const std::string_view layer = cell_at(cells, form_.layer);
   if (!layer.empty()) record.layer = to_int(number_in_name(layer, kLastImportedLayer, "layer"));

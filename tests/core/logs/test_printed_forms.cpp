@@ -251,14 +251,16 @@ TEST_F(PrintedForms, PrintedLoadsStandInManyForms) {
 
 // The loss of three steps, whatever stands between them.
 TEST_F(PrintedForms, OnlyTheStepsOfTheTrainingCount) {
-  for (const char* line : {"micro step 1/4 loss 99\nmicro step 2/4 loss 99\nstep STEP loss LOSS\n",
-                           "DEBUG Micro Step 0/2 | Loss: 99 | Max Vio: 9\nSUCCESS Step STEP | Loss: LOSS\n",
-                           "inner iter: 1/ 8 | ppo epoch: 0/ 4 | global iter: STEP/ 50| loss: LOSS\n",
-                           "step STEP loss LOSS\n  eval step 0/2 loss 99\n  eval step 1/2 loss 99\n",
-                           "[+3.0s] it STEP loss LOSS gnorm 1.2\n", "STEP/446 (epoch 0), train_loss = LOSS\n",
-                           "step STEP train: loss LOSS acc 0.5\n", "step STEP (loss LOSS) (grad_norm 1.25)\n",
-                           "time/epoch: 0\nstep STEP loss LOSS\n\t time/token_in_epoch: 524288\n",
-                           "第 STEP 步 | 损失: LOSS | 梯度范数: 1.4\n"}) {
+  for (const char* line :
+       {"micro step 1/4 loss 99\nmicro step 2/4 loss 99\nstep STEP loss LOSS\n",
+        "DEBUG Micro Step 0/2 | Loss: 99 | Max Vio: 9\nSUCCESS Step STEP | Loss: LOSS\n",
+        "inner iter: 1/ 8 | ppo epoch: 0/ 4 | global iter: STEP/ 50| loss: LOSS\n",
+        "step STEP loss LOSS\n  eval step 0/2 loss 99\n  eval step 1/2 loss 99\n",
+        "[+3.0s] it STEP loss LOSS gnorm 1.2\n", "STEP/446 (epoch 0), train_loss = LOSS\n",
+        "step STEP train: loss LOSS acc 0.5\n", "step STEP (loss LOSS) (grad_norm 1.25)\n",
+        "micro_iter: 8 | opt_step: STEP | loss: LOSS\n", "Step STEP. Loss = LOSS. Grad norm = 1.25.\n",
+        "time/epoch: 0\nstep STEP loss LOSS\n\t time/token_in_epoch: 524288\n",
+        "第 STEP 步 | 损失: LOSS | 梯度范数: 1.4\n"}) {
     std::string text;
     for (const char* step : {"1", "2", "3"}) {
       text += line;
@@ -290,8 +292,10 @@ TEST_F(PrintedForms, AnEpochOfSeveralLinesIsNoStep) {
   }
 }
 
-TEST_F(PrintedForms, LoadsMayStandAboveTheirStep) {
-  for (const char* line : {"layer 0 load: [STEP, 2, 3]\nlayer 1 load: [4, 5, 6]\nstep STEP: loss 2.5\n"}) {
+TEST_F(PrintedForms, LoadsBelongToTheLayerAndTheStepBesideThem) {
+  for (const char* line : {"step STEP | loss 2.5 | layer 0 load [STEP, 2, 3] | layer 1 load [4, 5, 6]\n",
+                           "step=STEP loss=2.5 layer=0 load=[STEP, 2, 3] layer=1 load=[4, 5, 6]\n",
+                           "layer 0 load: [STEP, 2, 3]\nlayer 1 load: [4, 5, 6]\nstep STEP: loss 2.5\n"}) {
     std::string text;
     for (const char* step : {"1", "2", "3"}) {
       text += line;
