@@ -387,6 +387,7 @@ void LessonPane::makeHead(QBoxLayout* column) {
 
 void LessonPane::makePage(QBoxLayout* column) {
   auto* page = new QWidget;
+  page->setMinimumWidth(1);  // a wide word is cut itself; otherwise the whole page would become wider, and be cut
   auto* inside = plainColumn(page, kSpace8);
   auto* words = plainColumn(kSpace8);
   words->setContentsMargins(kSpace8, 0, kSpace8, 0);

@@ -4,6 +4,7 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QPushButton>
+#include <QScrollArea>
 #include <QSignalSpy>
 #include <QTemporaryDir>
 #include <QTest>
@@ -281,10 +282,13 @@ class LessonTest : public QObject {
   void linesOfCodeAreCopied() {
     QTemporaryDir folder;
     LessonWindow open;
-    open.open(qPrintable(
-        lessonFile(folder, kNano + "[[step]]\ntitle = \"x\"\ntext = \"x\"\nreveal = \"\"\"\nbefore\n\n```python\n"
-                                   "x = 1\nassert x == 1\n```\n\nafter\n\"\"\"\n")));
+    const QByteArray wide(200, 'w');
+    open.open(
+        qPrintable(lessonFile(folder, kNano + "[[step]]\ntitle = \"x\"\ntext = \"x\"\nreveal = \"\"\"\nbefore `" +
+                                          wide + "`\n\n```python\nx = 1\nassert x == 1\n```\n\nafter\n\"\"\"\n")));
     open.takeStep();
+    const auto* page = open.pane()->findChild<QScrollArea*>("lesson_page");
+    QTRY_VERIFY2(page->widget()->width() <= page->viewport()->width(), "a wide word widens nothing but its own line");
     const QString code = "x = 1\nassert x == 1";
     const QList<QLabel*> blocks = open.pane()->findChildren<QLabel*>("lesson_code");
     QCOMPARE(blocks.size(), 1);
