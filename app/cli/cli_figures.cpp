@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -25,6 +26,7 @@ struct FiguresOptions {
   RoutedShape routed;
   std::string file, run;
   std::optional<std::int64_t> at;
+  std::int64_t last = 1;  // number of steps whose mean is printed
   std::vector<std::string> figures;
   bool json = false;
 };
@@ -33,12 +35,19 @@ struct FiguresOptions {
 struct Scalar {
   const MetricInfo* info;
   int layer;          // kWholeRun: the value of the run, or the mean over layers
-  std::int64_t step;  // -1: the value is a mean over several old steps
+  std::int64_t step;  // -1: the value is a mean over several steps
   float value;
 };
 
-std::optional<Scalar> newest(const History& history, Metric metric, int layer, std::int64_t at) {
+// Returns the newest value, or the mean of several steps.
+std::optional<Scalar> value_in(const History& history, Metric metric, int layer, StepRange asked_steps) {
+  const std::int64_t at = asked_steps.last;
   if (is_missing(history.value_at(metric, layer, at))) return std::nullopt;
+  if (asked_steps.size() > 1) {
+    const double mean = mean_of_finite(history.values_in(metric, layer, asked_steps));
+    if (std::isnan(mean)) return std::nullopt;
+    return Scalar{&metric_info(metric), layer, -1, static_cast<float>(mean)};
+  }
   for (StepRange range = history.last_steps(kReadSteps, at); !range.empty();
        range = history.last_steps(kReadSteps, range.first - 1)) {
     const std::vector<std::int64_t> steps = history.steps_in(range);
@@ -59,7 +68,7 @@ void check_keys(const std::vector<std::string>& keys) {
 }
 
 // `keys`: of the figures; empty: all.
-std::vector<Scalar> scalars(const History& history, std::int64_t at, const std::vector<std::string>& keys) {
+std::vector<Scalar> scalars(const History& history, StepRange asked_steps, const std::vector<std::string>& keys) {
   std::vector<int> layers = {kWholeRun};
   for (int layer = 0; layer < history.info().n_layers; ++layer) layers.push_back(layer);
   std::vector<Scalar> found;
@@ -67,7 +76,7 @@ std::vector<Scalar> scalars(const History& history, std::int64_t at, const std::
     const auto metric = static_cast<Metric>(m);
     if (!keys.empty() && std::ranges::find(keys, metric_info(metric).key) == keys.end()) continue;
     for (const int layer : layers)
-      if (const auto scalar = newest(history, metric, layer, at)) found.push_back(*scalar);
+      if (const auto scalar = value_in(history, metric, layer, asked_steps)) found.push_back(*scalar);
   }
   return found;
 }
@@ -123,11 +132,14 @@ void print_figures(FiguresOptions options) {
   const StepRange steps = history->steps();
   if (steps.empty()) throw std::runtime_error(options.file + ": has no step yet");
   const std::int64_t at = options.at.value_or(steps.last);
-  if (at < steps.first || at > steps.last)
-    throw std::runtime_error(fmt::format("--at {}: the run has steps {} to {}", at, steps.first, steps.last));
-  const std::vector<Scalar> found = scalars(*history, at, options.figures);
+  const StepRange asked_steps{at - options.last + 1, at};
+  if (asked_steps.first < steps.first || at > steps.last)
+    throw std::runtime_error(
+        fmt::format("--at {} --last {}: the run has steps {} to {}", at, options.last, steps.first, steps.last));
+  const std::vector<Scalar> found = scalars(*history, asked_steps, options.figures);
   Report report;
-  report.sentence(fmt::format("{}, step {}", history->info().name, at));
+  const std::string from = options.last > 1 ? fmt::format("means of steps {} to", asked_steps.first) : "step";
+  report.sentence(fmt::format("{}, {} {}", history->info().name, from, at));
   report.table("", table(found));
   report.value({.key = "moescope_figures"}, kFiguresSchema);
   report.value({.key = "run"}, history->info().name);
@@ -146,6 +158,8 @@ void add_figures_command(CLI::App& app) {
   command.option("RUN", options->file, "Recording (.moescope) or training log; - is standard input").required();
   add_routed_options(command, options->routed);
   command.option("--at", options->at, "Step (default: the newest)").range(std::int64_t{0}, INT64_MAX);
+  command.option("--last", options->last, "Print the mean of so many steps, up to that of --at")
+      .range(std::int64_t{1}, INT64_MAX);
   command.option("--run", options->run, "Name of the run, if the file has several (default: the first)");
   command.option("--figure", options->figures, "Only this figure, by its key: max_vio, ce_loss, ...").repeatable();
   command.option("--json", options->json, "Print JSON, with the arrays by expert, rank and operand, too");

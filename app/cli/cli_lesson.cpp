@@ -137,11 +137,10 @@ void grade_folder(const LessonOptions& options) {
   if (error) throw OutputError("--out " + options.out + ": " + error.message());
   guard_outputs(paths, outputs, options.overwrite);
   const std::vector<GradedHandIn> graded = grade(paths, run_progress(options));
-  const ValueTable marks = marks_table(graded);
-  write_output("", files[0], to_csv(marks));
+  write_output("", files[0], to_csv(marks_table(graded, true)));
   for (std::size_t i = 0; i < graded.size(); ++i) write_output("", files[i + 1], gradescope_json(graded[i]));
   Report report;
-  report.table("", marks);
+  report.table("", marks_table(graded, false));
   print_report(report);
 }
 

@@ -219,8 +219,11 @@ void LessonList::addRow(QBoxLayout* column, const Lesson& lesson, int number) {
 // Adds a card with the problem sets, whose runs are trained again when they are graded.
 void LessonList::addProblemSets(QBoxLayout* column) {
   auto* card = new LessonCard("Problem sets", column);
-  card->inside()->addWidget(wrappedText(
-      "The saved file has the questions, and commands that train the runs in a terminal.", Type::secondary, false));
+  card->inside()->addWidget(
+      wrappedText("Save the questions, train the runs with the commands that the file has, and fill the file in with a "
+                  "text editor. "
+                  "Then make the hand-in file from it.",
+                  Type::secondary, false));
   for (const std::string& name : assignment_names()) {
     const Assignment assignment = find_assignment(name, 1).assignment;
     const Lesson& set = assignment.lesson;
@@ -230,6 +233,7 @@ void LessonList::addProblemSets(QBoxLayout* column) {
     form->setToolTip("The questions of the set, the seed of a student, and the commands that train the runs");
     connect(form, &QPushButton::clicked, this, [this, name] { emit formRequested(QString::fromStdString(name)); });
     card->inside()->addWidget(wrappedText(printedText(set.title), Type::body, true));
+    card->inside()->addWidget(wrappedText(printedText(set.subject), Type::secondary, false));
     auto* hand_in = new QPushButton("Hand-in file...");
     hand_in->setObjectName("problem_set_hand_in");
     hand_in->setAccessibleName("Make the hand-in file of " + printedText(set.title));

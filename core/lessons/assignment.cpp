@@ -15,6 +15,7 @@
 #include "core/lessons/digest.h"
 #include "core/lessons/lesson_figures.h"
 #include "core/lessons/toml_runs.h"
+#include "core/training/engine/lock_step.h"
 #include "core/training/run_cost.h"
 
 namespace moescope {
@@ -22,14 +23,8 @@ namespace {
 
 constexpr std::string_view kAssignments = "assignments/", kUnanswered = "?";
 constexpr std::size_t kMaxHandInBytes = std::size_t{64} << 10;
-constexpr double kMaxCost = 4;  // of a run with the student's settings over that of the set's run
-
-// Reads the keys of a table that are not known beforehand: calls take(key, node).
-void for_each_entry(TomlSection& section, std::string_view name,
-                    const std::function<void(const std::string&, const toml::node&)>& take) {
-  if (const toml::table* table = section.table(name))
-    for (const auto& [key, node] : *table) take(std::string(key.str()), node);
-}
+constexpr int kMaxQuestions = 100;  // steps of a problem set
+constexpr double kMaxCost = 4;      // of a run with the student's settings over that of the set's run
 
 const LessonFigure* find_value(const Lesson& lesson, const std::string& name) {
   for (const LessonStep& step : lesson.steps)
@@ -52,8 +47,7 @@ AssignmentNumber read_asked_number(TomlSection& section, const Lesson& lesson) {
 }
 
 void read_own_run(TomlSection& section, Assignment& assignment) {
-  const int run = section.choice("run", {"A", "B", "C", "D"}, 0);
-  if (run >= std::ssize(assignment.lesson.runs)) section.problem("run", "there is no such run in [runs]");
+  const int run = read_run(section, "run", 0, assignment.lesson.runs.size());
   for (const std::string& key : section.texts("may_set"))
     if (const ConfigField* field = find_field(key))
       assignment.may_set[run].push_back(*field);
@@ -62,33 +56,17 @@ void read_own_run(TomlSection& section, Assignment& assignment) {
   section.require("may_set");
 }
 
-// Returns the index of the run that a key names, "A" to "D".
-int run_of_key(const std::string& key) {
-  return key.size() == 1 && key[0] >= 'A' && key[0] <= 'D' ? key[0] - 'A' : -1;
-}
-
 std::string step_key(int step) {
   return fmt::format("step_{}", step + 1);
 }
 
-// Returns the index of the step that a key names, "step_1", ...
-int step_of_key(std::string_view key) {
-  constexpr std::string_view kBegin = "step_";
-  int number = 0;
-  if (!key.starts_with(kBegin) || !read_number(key.substr(kBegin.size()), number)) return -1;
-  return number >= 1 && number <= 100 ? number - 1 : -1;
-}
-
-// Reads a number that the student fills in.
-void take_number(const std::string& path, const toml::node& node, TomlProblems& problems,
-                 const std::function<void(double)>& take) {
+// Returns a number that the student fills in; nullopt if it is still open, or a problem.
+std::optional<double> read_number(const std::string& path, const toml::node& node, TomlProblems& problems) {
   const auto* text = node.as_string();
-  if (text && text->get() == kUnanswered) return;
   const std::optional<double> number = node.is_number() ? node.value<double>() : std::nullopt;
-  if (number && std::isfinite(*number))
-    take(*number);
-  else
-    problems.add(line_of(node), path, "must be a number");
+  if (number && std::isfinite(*number)) return number;
+  if (!text || text->get() != kUnanswered) problems.add(line_of(node), path, "must be a number");
+  return std::nullopt;
 }
 
 HandIn read_hand_in(TomlSection& root) {
@@ -100,27 +78,27 @@ HandIn read_hand_in(TomlSection& root) {
   hand_in.student = student_name(hand_in.student);
   hand_in.seed = root.integer("seed", 0, 0, std::int64_t{1} << 40);
   root.require("seed");
-  for_each_entry(root, "predictions", [&](const std::string& key, const toml::node& node) {
-    if (const int step = step_of_key(key); step >= 0)
-      take_number("predictions." + key, node, problems, [&](double number) { hand_in.predictions[step] = number; });
-    else
-      problems.add(line_of(node), "predictions." + key, "must be step_1, step_2, ...");
+  root.inside("predictions", [&](TomlSection& section) {
+    for (int step = 0; step < kMaxQuestions; ++step)
+      if (const toml::node* node = section.node(step_key(step)))
+        if (const auto number = read_number(section.path(step_key(step)), *node, problems))
+          hand_in.predictions[step] = *number;
   });
-  for_each_entry(root, "answers", [&](const std::string& key, const toml::node& node) {
-    take_number("answers." + key, node, problems, [&](double number) { hand_in.answers[key] = number; });
+  if (const toml::table* answers = root.table("answers"))
+    for (const auto& [key, node] : *answers)
+      if (const auto number = read_number("answers." + std::string(key.str()), node, problems))
+        hand_in.answers[std::string(key.str())] = *number;
+  const auto for_each_run = [&](const char* table, const std::function<void(TomlSection&, int, std::string)>& take) {
+    root.inside(table, [&](TomlSection& section) {
+      for (int run = 0; run < kMaxRuns; ++run)
+        if (const std::string letter(1, run_letter(run)); section.has(letter)) take(section, run, letter);
+    });
+  };
+  for_each_run("settings", [&](TomlSection& section, int run, const std::string& letter) {
+    hand_in.settings[run] = settings_of(section, false, letter);
   });
-  root.inside("settings", [&](TomlSection& settings) {
-    for (int run = 0; run < 4; ++run)
-      if (const std::string letter(1, run_letter(run)); settings.has(letter))
-        hand_in.settings[run] = settings_of(settings, false, letter);
-  });
-  for_each_entry(root, "losses", [&](const std::string& key, const toml::node& node) {
-    const auto* text = node.as_string();
-    const int run = run_of_key(key);
-    if (run < 0 || !text)
-      problems.add(line_of(node), "losses." + key, "must be the hash of the losses of run A, B, C or D, a text");
-    else
-      hand_in.losses[run] = text->get();
+  for_each_run("losses", [&](TomlSection& section, int run, const std::string& letter) {
+    hand_in.losses[run] = section.required_text(letter);
   });
   return hand_in;
 }
@@ -200,9 +178,7 @@ ParsedAssignment parse_assignment(std::string_view text, std::string_view file, 
 }
 
 std::vector<std::string> assignment_names() {
-  std::vector<std::string> names;
-  for (const std::string_view file : assets_in(kAssignments)) names.push_back(name_without_number(file));
-  return names;
+  return names_in(kAssignments);
 }
 
 ParsedAssignment find_assignment(std::string_view name, std::int64_t seed) {
@@ -223,9 +199,8 @@ std::vector<LessonCheck> aims(const Assignment& assignment, int run) {
 }
 
 int max_marks(const Assignment& assignment) {
-  const Lesson& lesson = assignment.lesson;
-  std::int64_t marks = std::ssize(lesson.runs);
-  for (const LessonStep& step : lesson.steps) marks += step.prediction ? 1 : 0;
+  std::int64_t marks = 1;  // for the losses of the runs
+  for (const LessonStep& step : assignment.lesson.steps) marks += step.prediction ? 1 : 0;
   for (const AssignmentNumber& number : assignment.numbers) marks += number.marks;
   for (const auto& [run, allowed] : assignment.may_set) marks += kCheckMarks * std::ssize(aims(assignment, run));
   return to_int(marks);
@@ -290,8 +265,8 @@ std::string hand_in_form(const Assignment& assignment, const std::string& studen
   std::string text =
       toml_comment(fmt::format("{}. {} marks.", lesson.title, max_marks(assignment))) +
       "# Replace every \"?\" by a number: first the predictions, then train the runs, then the answers. Choose your\n"
-      "# settings at the end: take the # from a line. A prediction has 1 mark if it is made, right or not; a run has\n"
-      "# 1 mark if its losses are those of its settings. Then\n"
+      "# settings at the end: take the # from a line. A prediction has half a mark if it is made, and half a mark if\n"
+      "# it is right; the runs have 1 mark if the losses of all are those of their settings. Then\n"
       "#   moescope-cli lesson --hand-in THIS_FILE -o HAND_IN.toml\n"
       "# trains the runs again and writes the file that you hand in.\n\n";
   text += fmt::format("problem_set = \"{}\"\nstudent = \"{}\"\nseed = {}\n\n[predictions]\n", lesson.name,
@@ -302,9 +277,9 @@ std::string hand_in_form(const Assignment& assignment, const std::string& studen
   }
   text +=
       "\n# The runs, all on your seed. Open the recordings in the window, or print figures: moescope-cli figures RUN.\n"
-      "# Means of the last 50 or 100 steps: page Overview, panel Loss, Smoothing in its menu; the number at the end "
-      "of\n"
-      "# the curve. Add your own settings by --set KEY=VALUE:\n";
+      "# Means of the last 50 steps: moescope-cli figures RUN --last 50; or page Overview, panel Loss, Smoothing in "
+      "its\n"
+      "# menu, the number at the end of the curve. Add your own settings by --set KEY=VALUE:\n";
   for (int run = 0; run < std::ssize(lesson.runs); ++run)
     text += fmt::format("#   moescope-cli train{} -o {}-{}.moescope\n", train_options(assignment, lesson.runs[run]),
                         run_letter(run), lesson.runs[run].name);
@@ -315,10 +290,11 @@ std::string hand_in_form(const Assignment& assignment, const std::string& studen
                                      counted(number.marks, "mark", "marks"))) +
             number.value + " = \"?\"\n";
   for (const auto& [run, settings] : assignment.may_set) {
-    text += fmt::format("\n# Your settings of run {}, a line KEY = VALUE for each; what they must reach:\n",
-                        run_letter(run));
-    for (const LessonCheck& aim : aims(assignment, run))
-      text += toml_comment(fmt::format("{}; {} marks", aim.text, kCheckMarks));
+    const std::vector<LessonCheck> reached = aims(assignment, run);
+    text +=
+        fmt::format("\n# Your settings of run {}, a line KEY = VALUE for each; {} marks if it reaches all of this:\n",
+                    run_letter(run), kCheckMarks * reached.size());
+    for (const LessonCheck& aim : reached) text += toml_comment("- " + aim.text);
     text += std::string("[settings.") + run_letter(run) + "]\n";
     for (const Setting& setting : settings) {
       const std::string& help = setting.field().help;  // its later sentences answer predictions
@@ -360,8 +336,7 @@ std::vector<std::string> hand_in_problems(const HandIn& hand_in, const Assignmen
 
 std::vector<RunConfig> hand_in_runs(const HandIn& hand_in, const Assignment& assignment) {
   std::vector<RunConfig> runs = assignment.lesson.runs;
-  for (const auto& [run, settings] : hand_in.settings)
-    for (const auto& [setting, value] : settings) setting.field().set(runs.at(run), value);
+  for (const auto& [run, settings] : hand_in.settings) apply_settings(settings, runs.at(run));
   return runs;
 }
 

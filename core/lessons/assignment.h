@@ -6,10 +6,11 @@
 //   [[assignment.own]]                   a run whose settings the student chooses: run = "C", may_set = [keys]
 //   [[assignment.number]]                a figure that the student reads: value (a name of [step.values]), question,
 //                                        within (largest relative error), marks; shares are asked for in %
-// Each prediction of a step gives a mark when it is made, each run a mark when its losses are those of its settings,
-// and each check of a run that the student sets two marks. The runs take the steps of the last run_until task; their
-// seed follows from the student's name. Their products are portable, as those of all lessons, so that every machine
-// computes the same bits.
+// A prediction of a step gives half a mark when it is made, and half a mark when it is right, which the checks of given
+// runs confirm. The runs give a mark when the losses of each are those of its settings. A run that the student sets
+// gives two marks for each of its checks if all of them hold: they limit each other. The runs take the steps of the
+// last run_until task; their seed follows from the student's name. Their products are portable, as those of all
+// lessons, so that every machine computes the same bits.
 #pragma once
 
 #include <cstdint>

@@ -21,19 +21,12 @@ constexpr int kMaxClaimSeeds = 100;
 constexpr std::int64_t kRouterFiguresEvery = 20;  // steps; fewer if a comparison averages over fewer last steps
 constexpr std::string_view kClaims = "claims/", kClaimResults = "claims/results.toml";
 
-int read_run_of(TomlSection& section, std::string_view key, int otherwise, std::size_t runs) {
-  const int run = section.choice(key, {"A", "B", "C", "D"}, otherwise);
-  if (run > 0 && static_cast<std::size_t>(run) >= runs)
-    section.problem(key, std::string("there is no run ") + static_cast<char>('A' + run) + " in [runs]");
-  return run;
-}
-
 ClaimComparison read_comparison(TomlSection& section, const Claim& claim) {
   ClaimComparison comparison;
   comparison.text = section.required_text("text");
   comparison.published = section.required_text("published");
-  comparison.run = read_run_of(section, "run", 1, claim.runs.size());
-  comparison.against = read_run_of(section, "against", 0, claim.runs.size());
+  comparison.run = read_run(section, "run", 1, claim.runs.size());
+  comparison.against = read_run(section, "against", 0, claim.runs.size());
   if (comparison.run == comparison.against) section.problem("run", "must differ from against");
   const std::string figure = section.required_text("figure");
   if (const auto metric = find_scalar(figure))
@@ -108,8 +101,8 @@ ParsedClaim parse_claim(std::string_view text, std::string_view file) {
 }
 
 std::vector<std::string> claim_names() {
-  std::vector<std::string> names;
-  for (const std::string_view file : claim_assets()) names.push_back(name_without_number(file));
+  std::vector<std::string> names = names_in(kClaims);
+  std::erase(names, name_without_number(kClaimResults));
   return names;
 }
 

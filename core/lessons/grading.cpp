@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -40,27 +41,34 @@ ReadHandIn read(const std::string& path, GradedHandIn& graded) {
   return result;
 }
 
-void name_students_with_several(const std::vector<ReadHandIn>& read_files, std::vector<GradedHandIn>& graded) {
-  std::map<std::pair<std::string, std::string>, int> counts;
-  for (const GradedHandIn& row : graded) ++counts[{row.student, row.assignment}];
-  for (std::size_t i = 0; i < graded.size(); ++i)
-    if (read_files[i].assignment && counts[{graded[i].student, graded[i].assignment}] > 1)
-      graded[i].problem = "student " + graded[i].student + " has several hand-ins for this problem set; all are graded";
+// Decides which one counts of several hand-ins of a student for a set.
+void choose_those_that_count(std::vector<GradedHandIn>& graded) {
+  std::map<std::pair<std::string, std::string>, std::vector<GradedHandIn*>> hand_ins;
+  for (GradedHandIn& row : graded)
+    if (!row.student.empty()) hand_ins[{row.student, row.assignment}].push_back(&row);
+  for (const auto& [student_and_set, rows] : hand_ins) {
+    const GradedHandIn* best = *std::ranges::max_element(rows, {}, &GradedHandIn::score);
+    for (GradedHandIn* row : rows) {
+      row->counts = row == best;
+      if (rows.size() > 1)
+        row->problem += fmt::format("{}student {} has several hand-ins for this problem set; the most marks has {}",
+                                    row->problem.empty() ? "" : "; ", row->student, best->file);
+    }
+  }
 }
 
 // The runs of a graded hand-in: trained again, and whether their losses are those that were handed in.
 class GradedRuns {
  public:
-  GradedRuns(const HandIn& hand_in, const Assignment& assignment, const RunPool& pool, std::vector<GradeMark>& marks)
-      : reader_(assignment.lesson.tensors) {
+  GradedRuns(const HandIn& hand_in, const Assignment& assignment, const RunPool& pool)
+      : reader_(assignment.lesson.tensors), set_by_student_(assignment.may_set) {
     std::vector<HistoryPtr> histories;
     const std::vector<RunConfig> configs = hand_in_runs(hand_in, assignment);
     for (int run = 0; run < std::ssize(configs); ++run) {
       const PooledRun& trained = pool.find(configs[run], assignment.steps);
       histories.push_back(trained.history);
-      const std::string& reason = reasons_.emplace_back(difference_of(hand_in, run, trained));
-      marks.push_back({std::string("Run ") + run_letter(run) + ", " + configs[run].name + ": losses",
-                       reason.empty() ? 1.0 : 0.0, 1, reason.empty() ? "the same losses to the bit" : reason});
+      const std::string difference = difference_of(hand_in, run, trained);
+      problems_.push_back(difference.empty() ? "" : fmt::format("run {}: {}", run_letter(run), difference));
     }
     reader_.set_histories(std::move(histories));
   }
@@ -69,8 +77,21 @@ class GradedRuns {
   // Returns why the figure has no marks; empty if the losses of its run were right.
   std::string problem_of(const LessonFigure& figure) const {
     const auto* source = std::get_if<RunFigure>(&figure.source);
-    if (!source || reasons_.at(source->run).empty()) return {};
-    return fmt::format("no marks; run {}: {}", run_letter(source->run), reasons_[source->run]);
+    return !source || problems_.at(source->run).empty() ? "" : "no marks; " + problems_[source->run];
+  }
+  // Returns whether the runs that are given confirm the choice that the set calls right.
+  bool confirm(const LessonStep& step) const {
+    return std::ranges::all_of(step.checks, [this](const LessonCheck& check) {
+      const auto* source = std::get_if<RunFigure>(&check.figure.source);
+      return (source && set_by_student_.contains(source->run)) ||
+             reader_.judge(check).state == LessonJudgement::State::holds;
+    });
+  }
+  GradeMark mark() const {
+    std::vector<std::string> problems = problems_;
+    std::erase(problems, "");
+    const bool right = problems.empty();
+    return {"Losses of the runs", right ? 1.0 : 0.0, 1, right ? "the same to the bit" : joined(problems, "; "), "runs"};
   }
 
  private:
@@ -83,64 +104,86 @@ class GradedRuns {
   }
 
   LessonReader reader_;
-  std::vector<std::string> reasons_;  // why the losses of each run are not right; empty: they are
+  const std::map<int, std::vector<Setting>>& set_by_student_;
+  std::vector<std::string> problems_;  // why the losses of each run are not right; empty: they are
 };
 
-GradeMark prediction_mark(const HandIn& hand_in, const LessonStep& step, int index, const LessonReader& reader) {
-  const LessonPrediction& prediction = *step.prediction;
-  const auto made = hand_in.predictions.find(index);
-  if (made == hand_in.predictions.end()) return {"Prediction: " + step.title, 0, 1, "not made"};
-  std::string result = "made";
-  if (!prediction.number)
-    result += made->second == prediction.right + 1 ? ", right" : "; right: " + prediction.choices[prediction.right];
-  else if (const std::optional<double> value = reader.read(*prediction.number)) {
-    const double distance = std::fabs(made->second - (is_share(*prediction.number) ? 100 : 1) * *value);
-    result += ": " + shortest(made->second) + "; measured " + figure_text(*prediction.number, *value);
-    result += distance <= prediction.within ? ", right" : ", not right";
-  }
-  return {"Prediction: " + step.title, 1, 1, result};
+struct Comparison {
+  std::string output;
+  double measured = 0, distance = INFINITY;
+};
+
+// Compares a number of the student with a figure of the runs.
+Comparison compare(double number, const LessonFigure& figure, const GradedRuns& runs) {
+  const std::optional<double> value = runs.reader().read(figure);
+  const std::string problem = runs.problem_of(figure);
+  if (!problem.empty() || !value)
+    return {shortest(number) + "; " + (problem.empty() ? "the run has no such figure" : problem)};
+  const double measured = (is_share(figure) ? 100 : 1) * *value;  // as the form asks for it
+  // Has more digits than the panels, so that an answer near the limit can be compared.
+  const std::string unit = find_lesson_figure(figure.key)->unit;
+  return {fmt::format("{}; measured {:.5g}{}{}", shortest(number), measured, unit.empty() ? "" : " ", unit), measured,
+          std::fabs(number - measured)};
 }
 
-GradeMark number_mark(const HandIn& hand_in, const AssignmentNumber& number, const GradedRuns& runs) {
-  GradeMark mark{number.question, 0, static_cast<double>(number.marks), runs.problem_of(number.figure)};
-  const auto answer = hand_in.answers.find(number.value);
-  if (answer == hand_in.answers.end()) {
-    mark.output = "not answered";
-  } else if (!mark.output.empty()) {
-    return mark;
-  } else if (const std::optional<double> value = runs.reader().read(number.figure)) {
-    const double asked_value = (is_share(number.figure) ? 100 : 1) * *value;
-    const bool right = std::fabs(answer->second - asked_value) <= number.within * std::fabs(asked_value);
-    mark.score = right ? mark.max_score : 0;
-    mark.output = "answered " + shortest(answer->second) + "; measured " + figure_text(number.figure, *value);
+GradeMark prediction_mark(const HandIn& hand_in, const LessonStep& step, int index, const GradedRuns& runs) {
+  const LessonPrediction& prediction = *step.prediction;
+  GradeMark mark{"Prediction: " + step.title, 0, 1, "not made", fmt::format("step_{}", index + 1)};
+  const auto made = hand_in.predictions.find(index);
+  if (made == hand_in.predictions.end()) return mark;
+  bool right = false;
+  if (prediction.number) {
+    const Comparison comparison = compare(made->second, *prediction.number, runs);
+    right = comparison.distance <= prediction.within;
+    mark.output = comparison.output;
   } else {
-    mark.output = "the run has no such figure";
+    const bool confirmed = runs.confirm(step);
+    right = made->second == prediction.right + 1 || !confirmed;
+    mark.output = fmt::format("{}; the runs of this seed show {}", made->second,
+                              confirmed ? prediction.choices[prediction.right] : "none of the choices");
   }
+  mark.output = "made: " + mark.output + (right ? ", right" : ", not right");
+  mark.score = right ? 1 : 0.5;
   return mark;
 }
 
-GradeMark check_mark(const LessonCheck& check, const GradedRuns& runs) {
-  GradeMark mark{check.text, 0, kCheckMarks, runs.problem_of(check.figure)};
-  for (const auto& bound : {check.above, check.below})
-    if (mark.output.empty() && bound && bound->figure) mark.output = runs.problem_of(*bound->figure);
-  if (!mark.output.empty()) return mark;
-  const LessonJudgement judgement = runs.reader().judge(check);
-  if (judgement.state == LessonJudgement::State::holds) mark.score = mark.max_score;
-  mark.output = judgement.text + (judgement.note.empty() ? "" : " (" + judgement.note + ")");
+GradeMark number_mark(const HandIn& hand_in, const AssignmentNumber& number, const GradedRuns& runs) {
+  GradeMark mark{number.question, 0, static_cast<double>(number.marks), "not answered", number.value};
+  const auto answer = hand_in.answers.find(number.value);
+  if (answer == hand_in.answers.end()) return mark;
+  const Comparison comparison = compare(answer->second, number.figure, runs);
+  if (comparison.distance <= number.within * std::fabs(comparison.measured)) mark.score = mark.max_score;
+  mark.output = "answered " + comparison.output;
+  return mark;
+}
+
+// Marks a run that the student sets: its aims limit each other, so that one that is reached alone gives nothing.
+GradeMark aims_mark(int run, const Assignment& assignment, const GradedRuns& runs) {
+  GradeMark mark{fmt::format("Aims of run {}", run_letter(run)), 0, 0, "", std::string(1, run_letter(run))};
+  bool all_reached = true;
+  for (const LessonCheck& aim : aims(assignment, run)) {
+    std::string result = runs.problem_of(aim.figure);
+    for (const auto& bound : {aim.above, aim.below})
+      if (result.empty() && bound && bound->figure) result = runs.problem_of(*bound->figure);
+    const LessonJudgement judgement = runs.reader().judge(aim);
+    all_reached &= result.empty() && judgement.state == LessonJudgement::State::holds;
+    if (result.empty()) result = judgement.text + (judgement.note.empty() ? "" : " (" + judgement.note + ")");
+    mark.max_score += kCheckMarks;
+    mark.output += (mark.output.empty() ? "" : "\n") + aim.text + ": " + result;
+  }
+  if (all_reached) mark.score = mark.max_score;
   return mark;
 }
 
 void mark_hand_in(const HandIn& hand_in, const Assignment& assignment, const RunPool& pool, GradedHandIn& graded) {
   const std::vector<LessonStep>& steps = assignment.lesson.steps;
-  const GradedRuns runs(hand_in, assignment, pool, graded.marks);
-  for (int run = 0; run < std::ssize(assignment.lesson.runs); ++run)
-    if (!hand_in.losses.contains(run))
-      graded.problem += fmt::format("{}run {} is not handed in", graded.problem.empty() ? "" : "; ", run_letter(run));
+  const GradedRuns runs(hand_in, assignment, pool);
+  graded.marks.push_back(runs.mark());
+  if (graded.marks.back().score == 0) graded.problem = graded.marks.back().output;
   for (std::size_t i = 0; i < steps.size(); ++i)
-    if (steps[i].prediction) graded.marks.push_back(prediction_mark(hand_in, steps[i], to_int(i), runs.reader()));
+    if (steps[i].prediction) graded.marks.push_back(prediction_mark(hand_in, steps[i], to_int(i), runs));
   for (const AssignmentNumber& number : assignment.numbers) graded.marks.push_back(number_mark(hand_in, number, runs));
-  for (const auto& [run, allowed] : assignment.may_set)
-    for (const LessonCheck& aim : aims(assignment, run)) graded.marks.push_back(check_mark(aim, runs));
+  for (const auto& [run, allowed] : assignment.may_set) graded.marks.push_back(aims_mark(run, assignment, runs));
 }
 
 void add_runs(const HandIn& hand_in, const Assignment& assignment, RunPool& pool) {
@@ -164,26 +207,15 @@ std::vector<std::string> missing_parts(const HandIn& hand_in, const Assignment& 
 
 }  // namespace
 
-double GradedHandIn::score() const {
-  double sum = 0;
-  for (const GradeMark& mark : marks) sum += mark.score;
-  return sum;
-}
-
-double GradedHandIn::max_score() const {
-  double sum = 0;
-  for (const GradeMark& mark : marks) sum += mark.max_score;
-  return sum;
+double GradedHandIn::sum(double GradeMark::*part) const {
+  double all = 0;
+  for (const GradeMark& mark : marks) all += mark.*part;
+  return all;
 }
 
 std::string losses_digest(const History& history) {
-  constexpr std::int64_t kAtOnce = 4096;
-  const StepRange steps = history.steps();
   Digest digest;
-  for (std::int64_t first = steps.first; first <= steps.last; first += kAtOnce) {
-    const StepRange part{first, std::min(first + kAtOnce - 1, steps.last)};
-    digest.add(history.values(Metric::ce_loss, kWholeRun, part));
-  }
+  digest.add(history.values(Metric::ce_loss, kWholeRun, history.steps()));
   return digest.text();
 }
 
@@ -191,7 +223,6 @@ std::vector<GradedHandIn> grade(std::span<const std::string> paths, const std::f
   std::vector<GradedHandIn> graded(paths.size());
   std::vector<ReadHandIn> read_files;
   for (std::size_t i = 0; i < paths.size(); ++i) read_files.push_back(read(paths[i], graded[i]));
-  name_students_with_several(read_files, graded);
   RunPool pool(kGradedArrayBytes);
   for (const ReadHandIn& file : read_files)
     if (file.assignment) add_runs(file.hand_in, *file.assignment, pool);
@@ -199,6 +230,7 @@ std::vector<GradedHandIn> grade(std::span<const std::string> paths, const std::f
   for (std::size_t i = 0; i < graded.size(); ++i)
     if (const ReadHandIn& file = read_files[i]; file.assignment)
       mark_hand_in(file.hand_in, *file.assignment, pool, graded[i]);
+  choose_those_that_count(graded);
   return graded;
 }
 
@@ -212,10 +244,25 @@ std::string gradescope_json(const GradedHandIn& graded) {
   return json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + '\n';
 }
 
-ValueTable marks_table(std::span<const GradedHandIn> graded) {
-  ValueTable table({"file", "student", "problem_set", "score", "max_score", "problem"});
+ValueTable marks_table(std::span<const GradedHandIn> graded, bool with_each_mark) {
+  std::vector<ValueColumn> columns;
+  for (const char* name : {"file", "student", "problem_set", "score", "max_score", "counts", "problem"})
+    columns.push_back({name});
+  const std::size_t first_mark_column = columns.size();
   for (const GradedHandIn& row : graded)
-    table.add(row.file, row.student, row.assignment, row.score(), row.max_score(), row.problem);
+    for (const GradeMark& mark : row.marks)
+      if (with_each_mark && std::ranges::find(columns, mark.column, &ValueColumn::name) == columns.end())
+        columns.push_back({mark.column});
+  ValueTable table(columns);
+  for (const GradedHandIn& row : graded) {
+    std::vector<TableValue> values = {row.file,        row.student, row.assignment, row.score(),
+                                      row.max_score(), row.counts,  row.problem};
+    for (std::size_t column = first_mark_column; column < columns.size(); ++column) {
+      const auto mark = std::ranges::find(row.marks, columns[column].name, &GradeMark::column);
+      values.push_back(mark == row.marks.end() ? TableValue() : TableValue(mark->score));
+    }
+    table.add_row(values);
+  }
   return table;
 }
 

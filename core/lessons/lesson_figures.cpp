@@ -34,7 +34,6 @@ using Source = LessonFigureInfo::Source;
 
 constexpr LessonFigureInfo kOwnFigures[] = {
     {"utilisation", Source::run, "x", "tokens of an expert over its fair share, mean over the steps of the range"},
-    {"expert_share", Source::run, "%", "share of all chosen slots that goes to an expert"},
     {"expert_gradient", Source::run, "", "norm of the gradient of an expert's weights before clipping, last measured"},
     {"expert_update", Source::run, "", "norm of the change of an expert's weights in a step, last measured"},
     {"bias_spread", Source::run, "", "largest minus smallest expert_bias of a layer at the end of the range"},
@@ -252,9 +251,7 @@ std::optional<double> LessonReader::read(const std::string& key, const TensorFig
   if (tensor == tensors_.end()) return std::nullopt;
   for (const KnownTensorFigure& known : known_)
     if (known.key == key && known.figure == figure) return finite(known.value);
-  std::vector<float>& values = values_[tensor->name];
-  if (values.empty()) values = make_tensor(*tensor);
-  const double value = tensor_figure(key, *tensor, figure, values);
+  const double value = tensor_figure(key, *tensor, figure, make_tensor(*tensor));
   known_.push_back({key, figure, value});
   return finite(value);
 }
@@ -512,10 +509,7 @@ double findings_of(const std::string& kind, const History& history) {
 
 double layer_figure(std::string_view key, const RunFigure& figure, const History& history, Frames frames, int layer) {
   const Of expert = figure.expert.rule;
-  if (key == "utilisation" || key == "expert_share") {
-    const std::vector<double> loads = utilisations(frames, layer);
-    return fold(expert, figure.expert.index, loads) / (key == "expert_share" ? loads.size() : 1);
-  }
+  if (key == "utilisation") return fold(expert, figure.expert.index, utilisations(frames, layer));
   if (key == "expert_gradient" || key == "expert_update") {
     const auto norm =
         key == "expert_update" ? &SpecialisationFrame::update_norm_E : &SpecialisationFrame::gradient_norm_E;

@@ -83,7 +83,6 @@ class LessonReader {
 
   std::vector<LessonTensor> tensors_;
   std::vector<std::shared_ptr<const History>> histories_;
-  mutable std::map<std::string, std::vector<float>> values_;  // values of tensors by name
   struct KnownTensorFigure {
     std::string key;
     TensorFigure figure;

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "core/config/config_field.h"
+#include "core/lessons/toml_runs.h"
 #include "core/training/engine/live_runs.h"
 
 namespace moescope {
@@ -32,7 +32,7 @@ void change_settings(const LessonTask& task, LiveRuns& live) {
 void add_twin(const LessonTask& task, LiveRuns& live) {
   RunConfig twin = live.config(run_at(live, 0));
   twin.name = task.name;
-  for (const auto& [setting, value] : task.settings) setting.field().set(twin, value);
+  apply_settings(task.settings, twin);
   live.add_run(twin);
   live.run_until(live.status().step);
   wait_until_stopped(live);

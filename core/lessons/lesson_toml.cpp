@@ -128,17 +128,11 @@ class LessonParser {
   }
 
   // Reads the index of a run, which must be open after the tasks that have been read.
-  int read_run(TomlSection& section) {
-    const int run = section.choice("run", {"A", "B", "C", "D", "E"}, 0);
-    if (run > 0 && static_cast<std::size_t>(run) >= runs_open_)
-      section.problem("run", std::string("there is no run ") + static_cast<char>('A' + run) + " in this step: " +
-                                 (runs_open_ == 0 ? "none is open" : fmt::format("{} are open", runs_open_)));
-    return run;
-  }
+  int read_open_run(TomlSection& section) { return read_run(section, "run", 0, runs_open_); }
 
   RunFigure read_run_figure(TomlSection& section, std::string_view key) {
     RunFigure figure;
-    figure.run = read_run(section);
+    figure.run = read_open_run(section);
     figure.layer = read_pick(section, "layer", figure.layer);
     figure.last = section.integer("last", 1, 1, kMaxSteps);
     figure.until = last_trained_;
@@ -245,7 +239,7 @@ class LessonParser {
         task.until = section.integer("run_until", 1, 1, kMaxSteps);
         break;
       case LessonTask::Kind::set:
-        task.run = section.has("run") && section.text("run") == "all" ? kAllRuns : read_run(section);
+        task.run = section.has("run") && section.text("run") == "all" ? kAllRuns : read_open_run(section);
         task.settings = settings_of(section, true);
         break;
       case LessonTask::Kind::twin:
@@ -320,7 +314,7 @@ class LessonParser {
     }
     step.view.panel_per_run = section.choice("panel_for", {"selected_run", "each_run"}, 0) == 1;
     step.view.after_prediction = section.choice("arrange", {"at_once", "after_prediction"}, 0) == 1;
-    if (section.node("run")) step.view.run = read_run(section);
+    if (section.node("run")) step.view.run = read_open_run(section);
     for (const auto& [key, place] : {std::pair{"layer", &step.view.layer}, std::pair{"expert", &step.view.expert}})
       if (const auto number = section.optional_integer(key, 0, 1023)) *place = to_int(*number);
     section.inside("predict", [&](TomlSection& predict) { read_prediction(predict, step); });
@@ -355,12 +349,6 @@ class LessonParser {
 };
 
 constexpr std::string_view kLessons = "lessons/", kExhibits = "exhibits/";
-
-std::vector<std::string> names_in(std::string_view folder) {
-  std::vector<std::string> names;
-  for (const std::string_view file : assets_in(folder)) names.push_back(name_without_number(file));
-  return names;
-}
 
 }  // namespace
 

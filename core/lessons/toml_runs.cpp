@@ -1,5 +1,7 @@
 #include "core/lessons/toml_runs.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <utility>
@@ -47,10 +49,6 @@ void check_run(const RunConfig& config, const SettingLines& lines, TomlSection& 
   }
 }
 
-void apply_settings(TomlSection& section, RunConfig& config, SettingLines& lines) {
-  for (const auto& [setting, value] : settings_of(section, false, "set", &lines)) setting.field().set(config, value);
-}
-
 }  // namespace
 
 std::vector<std::string_view> assets_in(std::string_view folder) {
@@ -66,6 +64,24 @@ std::string name_without_number(std::string_view file) {
   const std::size_t digits = name.find_first_not_of("0123456789");
   if (digits != std::string::npos && digits > 0 && name[digits] == '-') name.erase(0, digits + 1);
   return name;
+}
+
+std::vector<std::string> names_in(std::string_view folder) {
+  std::vector<std::string> names;
+  for (const std::string_view file : assets_in(folder)) names.push_back(name_without_number(file));
+  return names;
+}
+
+int read_run(TomlSection& section, std::string_view key, int otherwise, std::size_t runs) {
+  const int run = section.choice(key, {"A", "B", "C", "D", "E"}, otherwise);
+  if (run > 0 && static_cast<std::size_t>(run) >= runs)
+    section.problem(key,
+                    fmt::format("there is no run {}: the number of runs is {}", static_cast<char>('A' + run), runs));
+  return run;
+}
+
+void apply_settings(const std::vector<LessonSetting>& settings, RunConfig& config) {
+  for (const auto& [setting, value] : settings) setting.field().set(config, value);
 }
 
 std::vector<LessonSetting> settings_of(TomlSection& section, bool live, std::string_view key, SettingLines* lines) {
@@ -85,13 +101,13 @@ std::vector<RunConfig> read_runs(TomlSection& section, std::optional<std::int64_
   first.portable = true;  // everyone has the same losses; a step of nano takes at most 1.2 times as long
   if (section.node("name")) first.name = section.text("name");
   std::vector<SettingLines> lines(1);
-  apply_settings(section, first, lines.front());
+  apply_settings(settings_of(section, false, "set", &lines.front()), first);
   const std::int64_t shift = seed ? *seed - first.seed : 0;
   runs.push_back(first);
   section.for_each_section("run", [&](TomlSection& run) {
     RunConfig config = first;
     config.name = run.required_text("name");
-    apply_settings(run, config, lines.emplace_back(lines.front()));
+    apply_settings(settings_of(run, false, "set", &lines.emplace_back(lines.front())), config);
     runs.push_back(config);
   });
   for (std::size_t i = 0; i < runs.size(); ++i) {

@@ -374,6 +374,16 @@ TEST_F(CliCheck, FiguresOfARecordingByKeyAndStep) {
   EXPECT_EQ(run({"figures", path("r.moescope"), "--at", "9"}).status, 2);
 }
 
+TEST_F(CliCheck, FiguresAreMeansOfTheLastSteps) {
+  ASSERT_EQ(run(train({"--steps", "4", "--out", path("r.moescope")})).status, 0);
+  const auto loss = [&](const char* option, const char* number) {
+    const Result result = run({"figures", path("r.moescope"), "--figure", "ce_loss", "--json", option, number});
+    return Json::parse(result.out)["figures"][0]["values"][0]["value"].get<double>();
+  };
+  EXPECT_NEAR(loss("--last", "3"), (loss("--at", "1") + loss("--at", "2") + loss("--at", "3")) / 3, 1e-6);
+  EXPECT_EQ(run({"figures", path("r.moescope"), "--last", "5"}).status, 2);
+}
+
 // Losses of a run by step, with noise of its seed, as JSON lines.
 std::string noisy_log(unsigned seed, double added_from_step_100, double rate = 0.001) {
   std::mt19937 random(seed);

@@ -48,6 +48,7 @@ constexpr Replacement kReplacements[] = {
     {"--seeds 5", "--seeds 1"},
     {"--seeds 3", "--seeds 1"},
     {"--at 400", "--at 2"},
+    {"--last 50", "--last 2"},
     {"--preset small", "--config nano.toml"},
     {"--preset convergence-check", "--config many.toml --steps 3"},
     {"--preset nano --compare", "--config nano.toml --steps 3 --compare"},
