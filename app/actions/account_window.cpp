@@ -410,12 +410,13 @@ struct NameMeaning {
 const std::vector<NameMeaning>& meanings() {
   static const std::vector<NameMeaning> all = [] {
     std::vector<std::vector<ValueUnit>> units = {{{"tokens of a step", "tokens_per_expert"},
+                                                  {"tokens since the start", kLoadsSoFar},
                                                   {"shares of a step: their sum is 1", "load_share"},
                                                   {"times the fair share: their mean is 1", "utilization"}}};
     for (const char* loss : {"ce_loss", "val_loss"}) units.push_back({{"nats", loss}, {"bits", loss, kNatsOfBit}});
-    for (const char* means :
-         {"expert_bias", "aux_loss", "z_loss", "grad_norm", "lr", "tokens_per_s", "tokens_so_far", "tokens_of_step",
-          "max_vio", "entropy_norm", "cv", "dead_fraction", "dropped_fraction", "step", "layer", "expert", "ignored"})
+    for (const char* means : {"expert_bias", "aux_loss", "z_loss", "grad_norm", "lr", "tokens_per_s", "tokens_so_far",
+                              "tokens_of_step", "max_vio", "entropy_norm", "cv", "dead_fraction", "dropped_fraction",
+                              "step", "layer", "expert", "part", "ignored"})
       units.push_back({{"", means}});
     std::vector<NameMeaning> named;
     for (std::vector<ValueUnit>& name_units : units) {

@@ -92,7 +92,13 @@ std::string ImportAccount::assumption() const {
   std::string names;
   for (const AccountRow& row : rows)
     if (row.is_assumed()) names += (names.empty() ? "" : ", ") + in_backquotes(row.name);
-  return names.empty() ? names : "loads assumed from " + names + ": confirm";
+  if (!names.empty()) return "loads assumed from " + names + ": confirm";
+  for (const AccountRow& row : rows)
+    if (row.is_shown && row.meaning == "Expert load" && !row.question.empty())
+      return in_backquotes(row.name) + ": " + row.question;
+  for (const FoundNumber* number : {&experts, &tokens_per_step})
+    if (!number->question.empty()) return number->question;
+  return {};
 }
 
 std::int64_t ImportAccount::to_confirm() const {

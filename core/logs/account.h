@@ -81,7 +81,7 @@ struct ImportAccount {
   void add(ImportAccount part);
   std::array<std::pair<const char*, const FoundNumber*>, 5> numbers() const;  // with their names: "MoE layers"
 
-  // "loads assumed from blk{layer}.e{expert}.frac: confirm"; empty: nothing is taken by shape alone.
+  // "loads assumed from blk{layer}.e{expert}.frac: confirm", or the first question on loads; empty: they are certain.
   std::string assumption() const;
   std::int64_t to_confirm() const;  // rows and numbers that are assumed or cannot be right
 };

@@ -52,7 +52,7 @@ const MetricInfo& card_of(const auto& figures, auto member) {
 std::pair<std::string, std::string> meaning_and_unit(const TagRule& rule) {
   if (rule.router) return {card_of(kRouterFigures, rule.router).name, ""};
   if (rule.step) return {card_of(kFrameFigures, rule.step).name, card_of(kFrameFigures, rule.step).unit};
-  const auto name = std::ranges::find(kMeaningNames, rule.means, &MeaningName::means);
+  const auto name = std::ranges::find(kMeaningNames, rule.column, &MeaningName::column);
   return {name->text, name->unit};
 }
 
@@ -63,7 +63,7 @@ bool may_be_negative(const TagRule& rule) {
 
 bool is_share(const TagRule& rule) {
   return rule.router == &RouterFrame::dead_fraction || rule.router == &RouterFrame::dropped_fraction ||
-         rule.router == &RouterFrame::entropy_norm || rule.means == TagMeaning::load_share;
+         rule.router == &RouterFrame::entropy_norm;
 }
 
 // True if a word of the name speaks of experts, so that its values may be loads.
@@ -219,9 +219,9 @@ std::string NameCounts::question() const {
   const auto counted_of = [this](std::int64_t n, const char* what) {
     return fmt::format("{} of {}{}{}", n, counted(row_.values, "value", "values"), n == 1 ? " is " : " are ", what);
   };
-  const bool is_loss = rule_->step == &TelemetryFrame::ce_loss || rule_->step == &TelemetryFrame::val_loss;
-  if (is_loss && minus_ones_ > 0) return counted_of(minus_ones_, "-1: no loss, but \"this rank has no loss\"");
-  if (is_loss && zeros_ > 0) return counted_of(zeros_, "exactly 0: no loss of a training");
+  if (!question_.empty()) return question_;
+  if (is_loss(*rule_) && minus_ones_ > 0) return counted_of(minus_ones_, "-1: no loss, but \"this rank has no loss\"");
+  if (is_loss(*rule_) && zeros_ > 0) return counted_of(zeros_, "exactly 0: no loss of a training");
   if (row_.lowest > row_.highest) return {};
   const auto [lowest, highest] = std::minmax({rule_->figure_of(row_.lowest), rule_->figure_of(row_.highest)});
   if (lowest < 0 && !may_be_negative(*rule_)) return "the lowest is " + decimal(lowest, 4) + ": it is never negative";

@@ -104,7 +104,7 @@ bool is_data(std::string_view text) {
   return words > 0 && (2 * with_digits >= words || (lines >= kFewestLines && 2 * repeated >= lines));
 }
 
-constexpr const char* kNumbersWithoutStep = "has numbers, but no step by a name that is known";
+constexpr const char* kNumbersWithoutStep = "has numbers, but no step";
 
 // Returns why a known form of text is not read: "is YAML, which is not read: ..."; empty: it is another text.
 std::string unread_text(const std::string& path) {
@@ -118,9 +118,11 @@ std::string unread_text(const std::string& path) {
     return std::string("is ") + (is_named_csv(path) ? "a table" : "JSON") +
            " that is neither a log, as it names no step, nor counts of experts, as no name in it says that it counts "
            "tokens by expert, or they are not whole numbers";
-  if (text.starts_with("<?xml") || text.starts_with("<!DOCTYPE") || text.starts_with("<html") ||
-      text.starts_with("<svg"))
-    return "is a page or picture (HTML, SVG) without lines of a log: save its numbers as CSV or JSON lines";
+  const std::string tag = in_lower_case(text.substr(0, text.find_first_of(" >")));
+  if (is_one_of(tag, {"<?xml", "<!doctype", "<html", "<svg", "<table", "<div"}))
+    return "is a page or picture (HTML, SVG) without lines of a log: save its numbers as CSV or JSON lines; in Python, "
+           "pandas.read_html(\"" +
+           printable(path) + "\")[0].to_csv(\"table.csv\") writes its first table";
   const std::string_view first = take_until(unread, '\n'), second = unread.substr(0, unread.find('\n'));
   const std::string_view time = first.substr(first.rfind(' ') + 1);
   if (time.size() >= 16 && std::ranges::all_of(time, is_digit) && first.find('=') < first.rfind(' '))
@@ -141,7 +143,10 @@ std::string unread_text(const std::string& path) {
   const bool is_yaml = suffix == ".yaml" || suffix == ".yml" || trimmed(first, " \r") == "---" || is_list;
   if (!is_yaml && is_data(bytes))
     return std::string(kNumbersWithoutStep) +
-           ": if its lines or columns have one, name it \"step\", and the counts of experts \"tokens_per_expert\"";
+           (has_any(in_lower_case(bytes), {"step ", "step:", "step=", "step\t"})
+                ? " beside a figure in a form that is read: write lines such as \"step 12 loss 2.5\", or JSON lines"
+                : " by a name that is known: if its lines or columns have one, name it \"step\", and the counts of "
+                  "experts \"tokens_per_expert\"");
   if (!is_yaml) return {};
   return "is YAML, which is not read: in Python, json.dump(list(yaml.safe_load_all(open(\"" + printable(path) +
          "\")))[0], open(\"log.json\", \"w\")) writes a list of steps as JSON that is; without [0] for a document of "
@@ -227,8 +232,8 @@ std::string assumed_rules(const ImportAccount& account) {
              : std::string();
 }
 
-// Reads a log. If no name of loads is known, but values look like loads, reads it again with these as loads, and marks
-// the runs. A log that is passed on, for example to a recording, is read once: nothing is written that is assumed.
+// Reads a log. If no name of loads is known, but values look like loads, reads it again with these as loads. A log that
+// is passed on, for example to a recording, is read once: nothing is written that is taken by its shape.
 Imported read_log(const std::string& path, FileKind kind, const ImportOptions& options) {
   std::string rules;
   try {
@@ -242,12 +247,7 @@ Imported read_log(const std::string& path, FileKind kind, const ImportOptions& o
   }
   ImportOptions assumed = options;
   assumed.rules.push_back(rules);
-  Imported imported = kind_row(kind).read(path, assumed);
-  const std::string text = imported.account.assumption();
-  for (const auto& run : imported.runs)
-    if (!text.empty() && run->info().n_experts > 0)
-      append_marker(*run, options, {run->info().run, run->steps().first, kAssumptionMarker, text});
-  return imported;
+  return kind_row(kind).read(path, assumed);
 }
 
 bool holds_text(const fs::path& folder) {
@@ -288,9 +288,13 @@ Imported import_log(const std::string& path, FileKind kind, const ImportOptions&
     imported.account = std::move(account);
   }
   imported.account.path = path;
-  for (const auto& run : imported.runs)
+  const std::string assumed = imported.account.assumption();
+  for (const auto& run : imported.runs) {
+    if (!assumed.empty() && run->info().n_experts > 0)
+      append_marker(*run, options, {run->info().run, run->steps().first, kAssumptionMarker, assumed});
     if (const std::string& program = imported.account.program; !program.empty())
       append_marker(*run, options, {run->info().run, run->steps().first, kProgramMarker, program});
+  }
   if (imported.bad.count() > 0)
     imported.account.left_out.push_back(
         {counted(imported.bad.count(), imported.bad.unit(), (std::string(imported.bad.unit()) + 's').c_str()),

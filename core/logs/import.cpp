@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/files/input_file.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/frame/describe.h"
@@ -231,8 +232,7 @@ std::string not_shown_text(const std::set<std::string>& names) {
 std::string layer_question(const std::string& name) {
   return fmt::format(
       "is {} the layer? State means = \"layer\" for it in a mapping file, --tags FILE.toml or moescope-tags.toml "
-      "beside "
-      "the log; if it is not, means = \"ignored\"",
+      "beside the log; if it numbers microbatches, whose loads are added, means = \"part\", else \"ignored\"",
       name);
 }
 
@@ -458,6 +458,33 @@ void ImportedRun::add(Marker marker) {
   marker.run = info().run;
   if (options_->on_marker) options_->on_marker(marker);
   history_->append(std::move(marker));
+}
+
+bool take_lines(const std::vector<std::filesystem::path>& files, std::size_t longest, const TakeLine& take,
+                const ImportOptions& options, Imported& imported) {
+  constexpr std::uint64_t kBytesBetweenReports = 1 << 18;
+  std::uint64_t all = 1, before = 0, reported = 0;
+  for (const auto& file : files) all += std::filesystem::file_size(file);
+  for (const auto& name : files) {
+    InputFile file(name.string());
+    for (std::string line; file.read_line(line, longest);) {
+      if (options.growing && !file.line_had_end()) break;
+      ++imported.lines;
+      before += line.size() + 1;
+      if (options.progress && before - reported >= kBytesBetweenReports) {
+        reported = before;
+        if (!options.progress(before / static_cast<double>(all))) return false;
+      }
+      if (line.empty()) continue;
+      try {
+        if (line.size() > longest) throw Unreadable(fmt::format("longer than {} bytes", longest));
+        take(line);
+      } catch (const Unreadable& unreadable) {
+        imported.bad.add(imported.lines, unreadable.what());
+      }
+    }
+  }
+  return true;
 }
 
 }  // namespace moescope

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/files/unreadable.h"
@@ -189,6 +191,14 @@ struct Imported {
   std::shared_ptr<const RoutedRows> routes = nullptr;
   ImportAccount account = {};
 };
+
+using TakeLine = std::function<void(std::string_view line)>;  // throws Unreadable for a bad line
+
+// Calls `take` with each line of the files, which are read as one log. Counts all lines in `imported.lines` and the bad
+// ones, which include lines of more than `longest` bytes, in `imported.bad`. Skips empty lines. Returns false if
+// `options.progress` cancelled. Throws std::runtime_error if a file cannot be read.
+bool take_lines(const std::vector<std::filesystem::path>& files, std::size_t longest, const TakeLine& take,
+                const ImportOptions& options, Imported& imported);
 
 // Thrown if a log has no figure that is known, or is refused otherwise: "PATH: WHY". The account has its names, so that
 // the user can say what they mean.

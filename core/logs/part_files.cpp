@@ -180,6 +180,9 @@ std::vector<fs::path> part_files(const fs::path& folder) {
 std::string parts_beside(const fs::path& file) {
   std::vector<fs::path> parts = is_part(file) ? named_like(file) : std::vector<fs::path>();
   std::erase_if(parts, [&](const fs::path& part) { return numbers_of_part(part) == numbers_of_part(file); });
+  std::error_code none;
+  if (const fs::path older = file.string() + ".1"; parts.empty() && fs::is_regular_file(older, none))
+    return printable(older.filename().string()) + " beside it may have its earlier steps, and was not read";
   if (parts.empty()) return {};
   return counted(std::ssize(parts), "file", "files") +
          (numbers_of_part(file).back() < 0 ? " beside it may have other ranks or layers, and "

@@ -225,6 +225,7 @@ bool set_meaning(TagRule& rule, std::string_view means) {
   for (const MeaningName& name : kMeaningNames)
     if (means == name.column) {
       rule.means = name.means;
+      rule.column = name.column;
       return true;
     }
   const bool names_layer = rule.pattern.find(kLayer) != std::string::npos;

@@ -26,6 +26,7 @@ enum class TagMeaning {
   step_number,    // for logs whose format does not give the step
   layer_number,   // for rows and objects of one layer
   expert_number,  // for rows and objects of one expert
+  part_number,    // of a microbatch or another part of a step, whose values are joined
   ignored,        // not shown, although a later rule would match
 };
 // True if values of this meaning are shown.
@@ -38,8 +39,10 @@ struct MeaningName {
   TagMeaning means;
   const char *text, *unit;  // for the user; the unit is that of a log
 };
+inline constexpr const char* kLoadsSoFar = "tokens_per_expert_so_far";  // their differences are the loads
 inline constexpr MeaningName kMeaningNames[] = {
     {"tokens_per_expert", TagMeaning::tokens_per_expert, "Expert load", "tokens of a step"},
+    {kLoadsSoFar, TagMeaning::tokens_per_expert, "Expert load", "tokens so far"},
     {"utilization", TagMeaning::utilization, "Expert load", "times the fair share"},
     {"load_share", TagMeaning::load_share, "Expert load", "shares of a step"},
     {"expert_bias", TagMeaning::expert_bias, "Expert bias", ""},
@@ -48,6 +51,7 @@ inline constexpr MeaningName kMeaningNames[] = {
     {"step", TagMeaning::step_number, "Step", ""},
     {"layer", TagMeaning::layer_number, "Layer", ""},
     {"expert", TagMeaning::expert_number, "Expert", ""},
+    {"part", TagMeaning::part_number, "Part of a step", ""},
     {"ignored", TagMeaning::ignored, "", ""}};
 
 struct TagRule {
@@ -72,6 +76,10 @@ struct TagRule {
   std::string program;  // name of the program in whose file the rule is; by_shape: why the values look like it
   Certainty certainty = Certainty::known_name;
 };
+
+inline bool is_loss(const TagRule& rule) {
+  return rule.step == &TelemetryFrame::ce_loss || rule.step == &TelemetryFrame::val_loss;
+}
 
 // Makes the rule one of this value of `means`. Returns false if there is no such value.
 bool set_meaning(TagRule& rule, std::string_view means);

@@ -39,7 +39,7 @@ std::shared_ptr<MappedTensors> read_zip(const std::string& path, std::optional<D
   } else {
     const auto is_array = [](const ZipEntry& entry) { return entry.name.ends_with(".npy"); };
     if (std::ranges::none_of(archive.entries(), is_array))
-      file->fail("is a zip archive without data.pkl and without .npy: neither torch.save nor numpy.savez wrote it");
+      file->fail("is a zip archive that neither torch.save nor numpy.savez wrote: unpack it, and open the files in it");
     read_npz(*file, archive, bytes_are);
     file->index_names();
   }

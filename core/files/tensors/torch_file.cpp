@@ -3,10 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <unordered_map>
 #include <unordered_set>
@@ -138,6 +140,9 @@ constexpr KnownMaker kSkippedMakers[] = {
     {"_rebuild_device_tensor_from_numpy", "lies in the pickle itself; save tensor.cpu()"},
     {"_rebuild_device_tensor_from_cpu_tensor", "lies in the pickle itself; save tensor.cpu()"}};
 
+// Names of whole numbers that are kept, as tensors of one element: the step of an entry of a list.
+constexpr std::array<std::string_view, 3> kStepsOfRecords = {"forward_pass_id", "step", "iteration"};
+
 class Collector {
  public:
   Collector(const FindStorage& find, bool big_endian, MappedTensors& file)
@@ -180,9 +185,15 @@ class Collector {
   }
 
   void below(Step step, const PickleValue& value) {
-    if (value.kind == Kind::none || value.kind == Kind::number || value.kind == Kind::text) return;
+    const bool is_step = value.kind == Kind::number && step.key &&
+                         std::ranges::count(kStepsOfRecords, step.key->text) > 0 &&
+                         std::ranges::any_of(path_, [](const Step& outer) { return !outer.key; });  // in a list
+    if ((value.kind == Kind::none || value.kind == Kind::number || value.kind == Kind::text) && !is_step) return;
     path_.push_back(step);
-    collect(value);
+    if (is_step)
+      add_numbers(std::array{value.number}, {});
+    else
+      collect(value);
     path_.pop_back();
   }
 
@@ -401,11 +412,13 @@ class Collector {
       if (std::cmp_less_equal(values.size(), *index)) values.resize(*index + 1);
       values[*index] = *number;
     }
-    if (values.empty()) return false;
-    file_.keep(values.size() * sizeof(std::int64_t));
-    const auto bytes = std::as_bytes(std::span(values));
-    file_.add({name(), DType::i64, {values.size()}, file_.unpacked.emplace_back(bytes.begin(), bytes.end())});
-    return true;
+    if (!values.empty()) add_numbers(values, {values.size()});
+    return !values.empty();
+  }
+  void add_numbers(std::span<const std::int64_t> values, std::vector<std::size_t> shape) {
+    file_.keep(values.size_bytes());
+    const auto bytes = std::as_bytes(values);
+    file_.add({name(), DType::i64, std::move(shape), file_.unpacked.emplace_back(bytes.begin(), bytes.end())});
   }
 
   static bool is_set(const PickleValue* flag) { return flag && flag->kind == Kind::number && flag->number != 0; }

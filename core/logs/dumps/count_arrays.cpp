@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
-#include "core/logs/dumps/count_names.h"
 #include "core/logs/dumps/dump_readers.h"
 #include "core/logs/routing/routed_tokens.h"
 #include "core/logs/runs/log_record.h"
@@ -41,17 +41,29 @@ CountName name_of(const CountArray& array, const std::string& path) {
   return name;
 }
 
-// Returns the array beside the counts that lists their steps: whole numbers that rise; nullptr: there is none.
-const CountArray* listed_steps(const std::vector<CountArray>& arrays) {
+// The arrays beside the counts that list their steps: one array of whole numbers that rise, or a number in each entry
+// of a list, "records.0.forward_pass_id".
+struct ListedSteps {
+  std::vector<const CountArray*> arrays;
+  std::vector<double> steps;
+  bool are_of_entries() const { return !arrays.empty() && arrays[0]->shape.empty(); }
+};
+ListedSteps listed_steps(const std::vector<CountArray>& arrays) {
+  ListedSteps found, entry_steps;
   for (const CountArray& array : arrays) {
-    if (array.shape.size() != 1 || array.shape[0] < 2 || counted_by(spelled_alike(array.name)) != Counted::step)
-      continue;
-    const std::vector<double> steps = array.values();
-    const bool rise = std::ranges::adjacent_find(steps, std::greater_equal{}) == steps.end();
-    const auto is_step = [](double step) { return step >= 0 && step <= kLastStep && step == std::floor(step); };
-    if (rise && std::ranges::all_of(steps, is_step)) return &array;
+    const std::string name = spelled_alike(array.name.substr(array.name.rfind('.') + 1));
+    if (counted_by(name) != Counted::step && name != "forward_pass_id") continue;
+    ListedSteps& to = array.shape.empty() ? entry_steps : found;
+    if (array.shape.size() > 1 || !found.steps.empty()) continue;
+    to.arrays.push_back(&array);
+    std::ranges::copy(array.values(), std::back_inserter(to.steps));
   }
-  return nullptr;
+  for (ListedSteps* listed : {&found, &entry_steps}) {
+    const bool rise = std::ranges::adjacent_find(listed->steps, std::greater_equal{}) == listed->steps.end();
+    const auto is_step = [](double step) { return step >= 0 && step <= kLastStep && step == std::floor(step); };
+    if (listed->steps.size() > 1 && rise && std::ranges::all_of(listed->steps, is_step)) return *listed;
+  }
+  return {};
 }
 
 // Layers of an axis outside of the experts: its entry i is of step i / layers and layer i % layers.
@@ -62,7 +74,7 @@ constexpr std::size_t kUnusedAxis = 0, kSteps = 1, kLayers = SIZE_MAX;
 class CountAxes {
  public:
   // `steps`: numbers of the steps of the counts, if their axis has as many; else it is numbered from 0.
-  CountAxes(const std::string& path, const CountGroup& group, const RoutedShape& stated, std::vector<double> steps);
+  CountAxes(const std::string& path, const CountGroup& group, const RoutedShape& stated, const ListedSteps& listed);
   bool has_listed_steps() const { return has_listed_steps_; }
   // Adds all counts of an array.
   void add(const NamedCounts& counts, ExpertCounts& to, const std::vector<std::vector<int>>& experts_of_copies) const;
@@ -103,8 +115,8 @@ std::size_t CountAxes::layers_of_only_axis(std::size_t extent, bool by_layer) co
 }
 
 CountAxes::CountAxes(const std::string& path, const CountGroup& group, const RoutedShape& stated,
-                     std::vector<double> steps)
-    : path_(path), stated_(stated), steps_(std::move(steps)) {
+                     const ListedSteps& listed)
+    : path_(path), stated_(stated), steps_(listed.steps) {
   const CountArray& first = *group.front().array;
   const CountName& name = group.front().name;
   shown_ = "'" + printable(first.name) + "' " + shape_text(first.shape);
@@ -146,6 +158,7 @@ CountAxes::CountAxes(const std::string& path, const CountGroup& group, const Rou
     axes_[used[layers_first ? 1 : 0]] = kSteps;
     axes_[used[layers_first ? 0 : 1]] = kLayers;
   }
+  has_listed_steps_ = name.step >= 0 && listed.are_of_entries();
   for (const std::size_t i : used)
     has_listed_steps_ = has_listed_steps_ || (axes_[i] == kSteps && extents[i] == steps_.size());
 }
@@ -163,6 +176,8 @@ void CountAxes::add(const NamedCounts& counts, ExpertCounts& to,
   const CountName& name = counts.name;
   const std::vector<std::size_t>& shape = counts.array->shape;
   Place name_place{std::max<std::int64_t>(0, name.step), std::max(0, name.layer)};
+  if (has_listed_steps_ && name.step >= 0 && name.step < std::ssize(steps_))
+    name_place.step = static_cast<std::int64_t>(steps_[name.step]);
   for (std::size_t i = 0; i < numbers_; ++i) put(axes_[i], name.unnamed_numbers[i], name_place);
   const bool has_expert_axis = !shape.empty() && name.expert < 0;
   const std::size_t experts = has_expert_axis ? shape.back() : 1;
@@ -265,7 +280,7 @@ Imported runs_of_counts(const std::string& path, const std::vector<CountArray>& 
     for (const NamedCounts& counts : group) read.insert(counts.array->name);
   }
   if (!groups.empty()) check_choice(path, names, options);
-  const CountArray* const steps = listed_steps(arrays);
+  const ListedSteps listed = listed_steps(arrays);
   LogRuns runs = log_of_counts(path, options, "array");
   std::vector<std::string> remarks;
   for (const auto& [stem, group] : groups) {
@@ -274,11 +289,11 @@ Imported runs_of_counts(const std::string& path, const std::vector<CountArray>& 
     run.shown_number = to_int(runs.runs().size()) - 1;
     run.stated.info = info_of_run(path, options);
     if (groups.size() > 1) run.stated.info.name = stem;
-    const CountAxes axes(path, group, options.routed, steps ? steps->values() : std::vector<double>());
+    const CountAxes axes(path, group, options.routed, listed);
     if (!add_run(arrays, group, axes, file_shape, options, run, remarks)) return {};
     if (!axes.has_listed_steps()) continue;
-    remarks.push_back("the steps are those of '" + printable(steps->name) + "'");
-    read.insert(steps->name);
+    remarks.push_back("the steps are those of '" + printable(listed.arrays[0]->name) + "'");
+    for (const CountArray* steps : listed.arrays) read.insert(steps->name);
   }
   for (const CountArray& array : arrays) {
     if (read.contains(array.name) || array.name.ends_with("physical_to_logical_map")) continue;

@@ -1,5 +1,3 @@
-#include "core/logs/dumps/count_names.h"
-
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -7,6 +5,7 @@
 #include <initializer_list>
 #include <set>
 
+#include "core/logs/dumps/dump_readers.h"
 #include "core/logs/lines/printed_number.h"
 #include "core/logs/tag_map.h"
 #include "core/numerics/index.h"

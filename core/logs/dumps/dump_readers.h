@@ -1,5 +1,5 @@
 // Readers of dumps of expert statistics: those that have a form of their own, and of arrays of counts, which are found
-// by their names (count_names.h). import_expert_counts.cpp chooses among them.
+// by their names. import_expert_counts.cpp chooses among them.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ bool holds_rank_counts(const std::string& folder);  // has such a file
 
 // Finds the axes of arrays of counts, which are steps, layers and experts, and builds runs of them.
 //
-// The last axis is that of the experts; numbers in the name (count_names.h) and the axes before the last one are steps
+// The last axis is that of the experts; numbers in the name (CountName) and the axes before the last one are steps
 // and layers: [experts], [layers, experts] or [steps, experts], [steps, layers, experts]. If a single axis may be
 // either, options.routed.layers decides: the number of rows (all are layers) or 1 (all are steps).
 struct CountArray {
@@ -121,5 +121,26 @@ LogRuns log_of_counts(const std::string& path, ImportOptions options, const char
 
 // Returns a stated number of the file, for messages: "'NAME'[3, 0, 5]".
 std::string place_text(const std::string& name, std::span<const std::size_t> place);
+
+// Reads the name of an array of counts: what it counts, and the numbers of the step, layer and expert in it.
+//
+//   logical_count                                  SGLang: counts
+//   records.3.global_physical_count                SGLang: counts of step 3
+//   model.layers.7.mlp.tokens_per_expert           counts of layer 7
+//   expert_counts.layer_0.12                       JSON: a number, without a meaning yet, in layer 0
+//   50_3                                           TensorRT-LLM: step 50, layer 3
+struct CountName {
+  std::string stem;                           // the name without the numbers: arrays with one stem belong together
+  std::int64_t step = -1, rank = -1;          // -1: not in the name
+  int layer = -1, expert = -1;                // -1: not in the name
+  std::vector<std::int64_t> unnamed_numbers;  // numbers without a word that gives them a meaning, in their order
+  bool counts = false;                        // the words say that it counts tokens by expert
+  bool is_logits = false;                     // the words say that it holds the logits of a router
+  bool is_mask = false;                       // the words say that it marks the experts of tokens
+  bool by_layer = false;                      // the words say that its rows are layers
+};
+
+// The words in the name of the file count as well, unless the array's own words name something else.
+CountName count_name(std::string_view name, const std::string& file = {});
 
 }  // namespace moescope

@@ -8,7 +8,6 @@
 #include "core/files/little_endian.h"
 #include "core/files/tensors/tensor_file.h"
 #include "core/files/text/text_escape.h"
-#include "core/logs/dumps/count_names.h"
 #include "core/logs/dumps/dump_readers.h"
 
 namespace moescope {

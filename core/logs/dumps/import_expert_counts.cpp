@@ -1,6 +1,6 @@
 // Reads dumps of expert statistics (docs/logs.md), which are no training logs: one total or a few of the tokens of each
 // expert. Files of Megatron-LM, llama.cpp and transformers have readers of their own (dump_readers.h). In all
-// others, names say which arrays count experts (count_names.h, count_arrays.cpp):
+// others, names say which arrays count experts (count_names.cpp, count_arrays.cpp):
 //   SGLang          logical_count [passes, layers, experts]; records.N.global_physical_count and
 //                   last_physical_to_logical_map
 //   vLLM            expert_load [.., layers, copies of experts] and physical_to_logical_map
@@ -31,12 +31,10 @@
 #include "core/files/text/text_encoding.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
-#include "core/logs/dumps/count_names.h"
 #include "core/logs/dumps/dump_readers.h"
 #include "core/logs/lines/printed_number.h"
 #include "core/logs/log_readers.h"
 #include "core/logs/runs/log_record.h"
-#include "core/logs/table/table_cells.h"
 #include "core/logs/table/table_form.h"
 
 namespace moescope {

@@ -11,7 +11,7 @@
 #include "core/files/text/json_line.h"
 #include "core/files/text/words.h"
 #include "core/logs/dumps/dump_readers.h"
-#include "core/logs/lines/log_lines.h"
+#include "core/logs/import.h"
 #include "core/logs/log_readers.h"
 #include "core/logs/routing/routed_tokens.h"
 #include "core/logs/runs/log_record.h"

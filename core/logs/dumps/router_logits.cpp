@@ -8,7 +8,6 @@
 #include <stdexcept>
 
 #include "core/files/text/text_escape.h"
-#include "core/logs/dumps/count_names.h"
 #include "core/logs/dumps/dump_readers.h"
 #include "core/logs/routing/routed_tokens.h"
 

@@ -19,8 +19,8 @@
 #include "core/files/input_file.h"
 #include "core/files/tensors/tensor_file.h"
 #include "core/logs/events/event_records.h"
-#include "core/logs/events/expert_buckets.h"
 #include "core/logs/log_readers.h"
+#include "core/logs/runs/log_record.h"
 #include "core/logs/runs/log_runs.h"
 #include "tensorboard.pb.h"
 

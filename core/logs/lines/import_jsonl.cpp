@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "core/files/input_file.h"
@@ -276,14 +277,14 @@ struct LineOfStep {
   std::string_view line;
 };
 
-// Returns the lines in the order of their steps if a rank has the lines of all steps before the next one has any, so
-// that the lines of a step follow each other; else none.
+// Returns the lines in the order of their steps if a rank, or a name of values, has the lines of all steps before the
+// next one has any, so that the lines of a step follow each other; else none.
 std::vector<LineOfStep> lines_of_ranks(std::string_view text, const std::string& path, const ImportOptions& options) {
   if (text.empty()) return {};
   const TagMap tags = TagMap::for_log(options, path);
   std::vector<LineOfStep> lines;
   JsonLines parser;
-  std::string rank_before;
+  std::map<std::string, std::int64_t> last_steps;  // by rank and name
   std::int64_t step = -1;
   bool is_in_turn = false;
   while (!text.empty()) {
@@ -295,13 +296,14 @@ std::vector<LineOfStep> lines_of_ranks(std::string_view text, const std::string&
         const auto match = tags.find(field.key);
         if (match && match->rule->means == TagMeaning::step_number && field.value.get(step) != simdjson::SUCCESS)
           return {};
-        if (is_part_of_step(field.key)) rank = simdjson::minify(field.value);
+        if (is_part_of_step(field.key) || std::ranges::count(kKeysOfNames, field.key) > 0)
+          rank += simdjson::minify(field.value);
       }
     } catch (const Unreadable&) {  // its reader says why
     }
-    if (step < before && rank == rank_before) return {};  // a restart
     is_in_turn = is_in_turn || step < before;
-    rank_before = rank;
+    const auto [last, is_new] = last_steps.try_emplace(rank, step);
+    if (!is_new && step < std::exchange(last->second, step)) return {};  // a restart
     lines.push_back({step, std::ssize(lines) + 1, line});
   }
   if (!is_in_turn) return {};
@@ -309,9 +311,10 @@ std::vector<LineOfStep> lines_of_ranks(std::string_view text, const std::string&
   return lines;
 }
 
-// Returns the whole lines of a log that names ranks; else an empty text.
+// Returns the whole lines of a log that names ranks, or values in fields; else an empty text.
 std::string text_of_ranks(const std::string& path) {
-  if (InputFile(path).size() > kLargestOfRanks || !has_any(beginning_of(path, kLongestBeginning), {"rank\""}))
+  if (InputFile(path).size() > kLargestOfRanks ||
+      !has_any(beginning_of(path, kLongestBeginning), {"rank\"", "\"value\"", "\"metricValue\""}))
     return {};
   return read_file(path, kLargestOfRanks, "log");
 }

@@ -14,7 +14,7 @@
 #include "core/files/folder_walk.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
-#include "core/logs/lines/log_lines.h"
+#include "core/logs/import.h"
 #include "core/logs/log_readers.h"
 #include "core/logs/restart_rule.h"
 #include "core/logs/runs/log_record.h"

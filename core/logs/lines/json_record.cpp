@@ -10,9 +10,8 @@
 #include "core/files/text/json_text.h"
 #include "core/files/text/words.h"
 #include "core/frame/figures.h"
-#include "core/logs/events/expert_buckets.h"
 #include "core/logs/lines/printed_number.h"
-#include "core/logs/table/table_cells.h"
+#include "core/logs/runs/log_record.h"
 
 namespace moescope {
 
@@ -62,6 +61,14 @@ bool is_wrapper(std::string_view name) {
   return is_one_of(name, {"metrics", "scalars", "values", "logs", "log", "data", "extra", "fields"});
 }
 
+// Returns an entry of a list: a number, also as the text "10,240", or null. Outside of the loop over long lists of
+// counts.
+[[gnu::noinline]] std::optional<double> number_of(JsonValue entry) {
+  if (entry.is_null()) return kNoValue;
+  const std::optional<double> number = to_number(entry);
+  return !number && entry.is_string() ? printed_number(to_text(entry, "")) : number;
+}
+
 // Adds the numbers of a list. Returns false if it has other values.
 bool add_numbers(JsonList list, std::vector<double>& numbers) {
   const std::size_t before = numbers.size();
@@ -74,7 +81,7 @@ bool add_numbers(JsonList list, std::vector<double>& numbers) {
       *to++ = count;
       continue;
     }
-    const auto number = entry.is_null() ? std::optional<double>(kNoValue) : to_number(entry);
+    const auto number = number_of(entry);
     if (!number) return false;
     *to++ = *number;
   }
@@ -150,7 +157,7 @@ std::string JsonRecords::tag_of(const JsonFields& object, const JsonFields& in) 
   if (!value || (value->is_string() ? !is_like_number(to_text(*value, ""))
                                     : value->get(number) != simdjson::SUCCESS && !value->is_array()))
     return {};
-  for (const char* key : {"metric", "tag", "metric_name", "metricName", "name", "key"}) {
+  for (const char* key : kKeysOfNames) {
     const JsonValue* const tag = object.find(key);
     const std::string name = tag && tag->is_string() ? to_text(*tag, key) : std::string();
     const TagMatch* const match = name.empty() ? nullptr : runs_->find(name);
@@ -239,7 +246,7 @@ void JsonRecords::add(std::string_view name, JsonValue value, int depth, LogReco
     if (add_list(list, added)) return;
     added.numbers.clear();
     added.rows.clear();
-    added.text = "a list of other values";
+    added.text = "a list of values that are no numbers";
   } else if (std::string_view text; value.get(text) == simdjson::SUCCESS) {
     text = record.keep(std::string(text));
     set_value(text, added, runs_->commas_in(text, name));

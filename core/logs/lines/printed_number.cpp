@@ -1,11 +1,18 @@
 #include "core/logs/lines/printed_number.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <cctype>
+#include <cmath>
 #include <cstdint>
 #include <iterator>
 #include <utility>
 
+#include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
+#include "core/files/unreadable.h"
+#include "core/logs/tag_map.h"
 
 namespace moescope {
 
@@ -37,6 +44,14 @@ bool is_grouped_whole(std::string_view digits) {
          digits.find_first_not_of(kAllDigits, 1) > kDigitsOfGroup)
     digits.remove_prefix(kDigitsOfGroup + 1);
   return digits.empty();
+}
+
+// Writes commas for no-break spaces, narrow ones and thin spaces: "5\u202f120" has groups of digits.
+std::string with_commas(std::string_view text) {
+  std::string out(text);
+  for (const std::string_view blank : {"\u202f", "\u00a0", "\u2009"})
+    for (std::size_t at = 0; (at = out.find(blank, at)) != out.npos;) out.replace(at, blank.size(), ",");
+  return out;
 }
 
 // Removes the commas between groups of digits. Returns nullopt if the text has other commas, or an exponent behind
@@ -78,7 +93,7 @@ std::optional<double> printed_number(std::string_view text) {
   const auto unit = std::ranges::find(kUnits, trimmed(text.substr(digits_end), " "), &Unit::first);
   const bool has_unit = digits_end > 0 && unit != std::end(kUnits);
   if (has_unit) text = text.substr(0, digits_end);
-  std::string grouped(text);  // "1'234" and "1_234" as "1,234"
+  std::string grouped = with_commas(text);  // "1'234" and "1_234" as "1,234"
   if (text.find(',') == text.npos)
     std::ranges::replace_if(
         grouped, [](char c) { return c == '\'' || c == '_'; }, ',');
@@ -106,10 +121,15 @@ bool may_have_decimal_comma(std::string_view text) {
   return std::ranges::count(text, ',') == 1 && text.find('.') == std::string_view::npos;
 }
 
+void drop_groups(std::string& text) {
+  if (is_like_number(text)) text = without_groups(text).value_or(text);
+}
+
 void write_decimal_point(std::string& text) {
   const std::size_t comma = text.find(','), end = std::min(text.find_last_of(kAllDigits) + 1, text.size());
-  if (std::ranges::count(text, ',') > 1 || !is_like_number(text.substr(0, end))) return;
-  std::string groups = text.substr(0, comma);
+  std::string groups = with_commas(text.substr(0, comma));
+  if (std::ranges::count(groups, ' ') == 1) std::ranges::replace(groups, ' ', ',');  // two may be those of a list
+  if (std::ranges::count(text, ',') > 1 || !is_like_number(groups.substr(0, end))) return;
   std::ranges::replace(groups, '.', ',');
   if (const auto plain = without_groups(groups))
     text = *plain + (comma == text.npos ? "" : '.' + text.substr(comma + 1));
@@ -122,6 +142,116 @@ bool is_like_number(std::string_view text) {
     return std::string_view("0123456789.,'_+-eE").find(c) != std::string_view::npos || (c & '\x80') != 0;
   };
   return begins && std::ranges::all_of(plain, is_of_number);
+}
+
+namespace {
+
+constexpr std::size_t kShownCell = 40;  // characters
+
+std::string quoted(std::string_view cell) {
+  return '"' + printable(std::string(cell.substr(0, kShownCell))) + (cell.size() > kShownCell ? "...\"" : "\"");
+}
+
+std::optional<double> plain_number(std::string_view cell) {
+  return cell.find_first_of(",'_") == cell.npos ? printed_number(cell) : std::nullopt;
+}
+
+bool is_grouped(std::string_view cell) {
+  return !cell.empty() && cell.find_first_of(",. '_") != std::string_view::npos &&
+         cell.find_first_not_of("+-0123456789,. '_") == std::string_view::npos;
+}
+
+// Adds the numbers of a list without brackets, "12 14 9" or "12;14;9". Returns false if the cell is none.
+bool read_bare_list(std::string_view cell, NamedValue& value) {
+  const char between = cell.find(';') == cell.npos ? ' ' : ';';
+  while (!cell.empty()) {
+    const std::string_view token = trimmed(take_until(cell, between));
+    if (token.empty() && between == ' ') continue;  // columns
+    const std::optional<double> number = plain_number(token);
+    if (!number) return false;
+    value.numbers.push_back(*number);
+  }
+  return value.numbers.size() > 2;
+}
+
+// Adds the numbers of the cell if it is a list. Returns false if it is none.
+bool read_list(std::string_view cell, NamedValue& value) {
+  const std::size_t begin = cell.find('['), end = cell.rfind(']');
+  const bool is_printed = cell.starts_with("tensor(") || cell.starts_with("array(");
+  if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return false;
+  if (!is_printed && (begin != 0 || end + 1 != cell.size())) return false;
+  int depth = 0;
+  std::size_t first_of_row = 0;
+  for (std::string_view unread = cell.substr(begin, end + 1 - begin); !unread.empty();) {
+    const char c = unread.front();
+    std::size_t length = 1;
+    if (c == '[') {
+      if (++depth > 2 || (depth == 2 && value.rows.empty() && !value.numbers.empty())) return false;
+      first_of_row = value.numbers.size();
+    } else if (c == ']') {
+      if (depth-- == 2) value.rows.push_back(value.numbers.size() - first_of_row);
+      if (depth == 0 && unread.size() > 1) return false;
+    } else if (std::string_view(", \t\r\n").find(c) == std::string_view::npos) {
+      length = std::min(unread.find_first_of("[], \t\r\n"), unread.size());
+      const std::optional<double> number = plain_number(unread.substr(0, length));
+      if (!number || (depth == 1 && !value.rows.empty())) return false;
+      value.numbers.push_back(*number);
+    }
+    unread.remove_prefix(length);
+  }
+  return depth == 0;
+}
+
+}  // namespace
+
+std::int64_t whole_number(std::string_view cell, std::int64_t max, const char* what) {
+  const auto refuse = [&](const std::string& reason) {
+    throw Unreadable(std::string(what) + ": " + quoted(cell) + reason);
+  };
+  const auto range = [max] { return fmt::format(", expected a whole number from 0 to {}", max); };
+  std::int64_t whole = 0;
+  if (!read_number(cell, whole)) {
+    const std::optional<double> value = plain_number(cell);
+    if (!value && is_grouped(cell)) refuse(": grouped digits are ambiguous; expected a plain number");
+    if (!value || !std::isfinite(*value)) refuse(range());
+    if (*value != std::floor(*value)) refuse(" is not whole");
+    if (*value < 0 || *value > max) refuse(range());
+    whole = static_cast<std::int64_t>(*value);
+  }
+  if (whole < 0 || whole > max) refuse(range());
+  return whole;
+}
+
+std::int64_t number_in_name(std::string_view cell, std::int64_t max, const char* what) {
+  constexpr std::string_view kDigits = "0123456789";
+  const std::size_t begin = cell.find_first_of(kDigits);
+  if (begin == std::string_view::npos || begin == 0) return whole_number(cell, max, what);
+  const bool is_name = std::ranges::any_of(cell, [](unsigned char c) { return std::isalpha(c) != 0; });
+  if (!is_name) return whole_number(cell, max, what);
+  const std::string_view digits = cell.substr(begin, cell.find_first_not_of(kDigits, begin) - begin);
+  const bool is_only = cell.find_first_of(kDigits, begin + digits.size()) == std::string_view::npos;
+  return whole_number(is_only ? digits : cell, max, what);
+}
+
+bool is_no_value(std::string_view cell) {
+  return is_one_of(cell, {"", "-", "--", "\u2013", "NA", "N/A", "n/a", "#N/A", "<NA>", "null", "NULL", "None"});
+}
+
+void set_value(std::string_view cell, NamedValue& value, Commas commas) {
+  const bool has_entries = commas == Commas::between_entries && std::ranges::count(cell, ',') > 1;
+  const bool is_clear = !has_entries && (commas == Commas::between_groups || !may_have_decimal_comma(cell));
+  if (const std::optional<double> number = is_clear ? printed_number(cell) : std::nullopt) {
+    value.numbers = {*number};
+    return;
+  }
+  const std::string in_brackets = has_entries && is_digit(cell.back()) ? '[' + std::string(cell) + ']' : std::string();
+  value.is_list = read_list(in_brackets.empty() ? cell : in_brackets, value) ||
+                  (value.numbers.clear(), read_bare_list(cell, value));
+  if (value.is_list) return;
+  value.numbers.clear();
+  value.rows.clear();
+  value.text = cell;
+  value.is_text = true;
 }
 
 }  // namespace moescope

@@ -8,7 +8,7 @@
 
 #include "core/files/text/json_line.h"
 #include "core/files/text/words.h"
-#include "core/logs/table/table_cells.h"
+#include "core/logs/lines/printed_number.h"
 #include "core/logs/tag_map.h"
 
 namespace moescope {

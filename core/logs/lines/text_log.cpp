@@ -11,7 +11,6 @@
 #include "core/files/text/words.h"
 #include "core/files/unreadable.h"
 #include "core/logs/lines/printed_number.h"
-#include "core/logs/table/table_cells.h"
 
 namespace moescope {
 

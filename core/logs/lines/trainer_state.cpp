@@ -359,12 +359,22 @@ bool read_history(const JsonFields& state, LogReader& reader) {
     for (const JsonColumns::Row& row : columns.rows()) reader.read_object(JsonFields(row.values), row.step);
     return false;
   }
-  bool has_epochs = false;
+  bool has_epochs = false, has_restarts = false;
+  std::vector<std::pair<double, JsonFields>> entries;  // with their steps
+  std::map<std::string, double> last_steps;            // of the names of values, which may follow each other
   for (const JsonValue entry : *steps) {
     const JsonFields fields = fields_of(entry, "log_history", "not a list of objects");
     has_epochs = has_epochs || fields.find("epoch");
-    reader.read_object(fields);
+    const JsonValue* const step = member(fields, {"step"});
+    entries.emplace_back(step ? to_number(*step).value_or(-1) : -1, fields);
+    std::string name;
+    for (const char* key : kKeysOfNames)
+      if (const JsonValue* value = fields.find(key); value && value->is_string()) name += to_text(*value, "");
+    const auto [last, is_new] = last_steps.try_emplace(name, -1);
+    has_restarts = has_restarts || entries.back().first < std::exchange(last->second, entries.back().first);
   }
+  if (!has_restarts) std::ranges::stable_sort(entries, {}, &std::pair<double, JsonFields>::first);
+  for (const auto& [step, fields] : entries) reader.read_object(fields);
   return has_epochs;
 }
 

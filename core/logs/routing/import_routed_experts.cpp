@@ -22,7 +22,7 @@
 #include "core/files/text/json_line.h"
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
-#include "core/logs/dumps/count_names.h"
+#include "core/logs/dumps/dump_readers.h"
 #include "core/logs/log_readers.h"
 #include "core/logs/routing/routed_shape.h"
 #include "core/logs/routing/routed_tokens.h"
@@ -319,6 +319,7 @@ bool take_by_layer(const std::string& path, const TensorView& tensor, std::size_
                    Responses& responses) {
   const std::vector<std::size_t>& shape = tensor.shape;
   const std::size_t rows = shape[shape.size() - 3], cols = shape[shape.size() - 2], top_k = shape.back();
+  if (tensor.name.ends_with("_of_layer")) layers = rows;  // SGLang's recorder
   if (layers == 0 && rows > 1)
     throw AmbiguousRouting(
         fmt::format("{}: the axes of '{}' {} may be tokens, layers and experts of a token (--layers {}) or layers, "

@@ -18,7 +18,7 @@
 
 #include "core/files/folder_walk.h"
 #include "core/files/text/json_line.h"
-#include "core/logs/lines/log_lines.h"
+#include "core/logs/import.h"
 #include "core/logs/log_readers.h"
 #include "core/logs/restart_rule.h"
 #include "core/logs/routing/routed_tokens.h"

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/files/text/words.h"
+#include "core/logs/import.h"
 #include "core/logs/tag_map.h"
-#include "core/numerics/index.h"
 
 namespace moescope {
 
@@ -19,7 +20,7 @@ const NamedValue* find_value(const LogRecord& record, std::string_view name) {
 
 std::string value_text(const NamedValue& value) {
   constexpr std::size_t kLongestText = 40;
-  if (value.is_list) return fmt::format("a list of {} numbers", value.numbers.size());
+  if (value.is_list && value.text.empty()) return fmt::format("a list of {} numbers", value.numbers.size());
   if (value.numbers.size() == 1 && value.text.empty()) return shortest(value.numbers[0]);
   const std::string text(value.text.substr(0, kLongestText));
   return value.is_text ? '"' + text + '"' : text;
@@ -42,13 +43,6 @@ bool is_part_of_step(std::string_view name) {
                           "micro_step", "microstep"});
 }
 
-int part_of(const LogRecord& record) {
-  for (const NamedValue& value : record.values)
-    if (is_number(value) && value.numbers[0] >= 0 && value.numbers[0] <= kLastStep && is_part_of_step(value.name))
-      return to_int(static_cast<std::int64_t>(value.numbers[0]) & INT32_MAX);
-  return -1;
-}
-
 bool is_closing(const LogRecord& record) {
   const auto has_any = [&](const char* a, const char* b) { return find_value(record, a) || find_value(record, b); };
   return has_any("train_runtime", "train/train_runtime") && !has_any("loss", "train/loss");
@@ -66,6 +60,34 @@ MeasuredOn measured_on(const LogRecord& record) {
       return MeasuredOn::validation;
   }
   return MeasuredOn::training;
+}
+
+ExpertBucket bucket_between(double from, double to, double count, bool last) {
+  if (!(to >= from) || !(count >= 0)) throw Unreadable("histogram: limits do not rise");
+  return {std::ceil(from), last ? std::floor(to) : std::ceil(to) - 1, count};
+}
+
+std::vector<double> counts_of(const std::vector<ExpertBucket>& buckets) {
+  // Of a histogram of the loads themselves, which trainings log by mistake, the values are as many as the experts, and
+  // read as numbers of experts they would leave nearly all experts without tokens.
+  constexpr double kMinTokensOfAnExpert = 16;
+  std::vector<double> counts;
+  for (const auto& [lowest, highest, count] : buckets) {
+    if (count == 0) continue;
+    if (!(lowest == highest))
+      throw Unreadable("histogram: a bucket of more than one expert, so that their loads are not known");
+    if (!(highest >= 0 && highest < kMaxImportedExperts)) throw Unreadable("histogram: too many experts");
+    const auto expert = static_cast<std::size_t>(highest);
+    if (counts.size() <= expert) counts.resize(expert + 1);
+    counts[expert] += count;
+  }
+  const double tokens = std::accumulate(counts.begin(), counts.end(), 0.0);
+  if (tokens < kMinTokensOfAnExpert * counts.size())
+    throw Unreadable(
+        fmt::format("histogram: of {} values up to {}: too few for numbers of experts; it seems to be of the loads, "
+                    "and does not say which expert has which load. Log the loads as a list",
+                    shortest(tokens), counts.size() - 1));
+  return counts;
 }
 
 }  // namespace moescope

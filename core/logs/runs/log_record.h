@@ -68,6 +68,9 @@ struct LogRecord {
   }
 };
 
+// Fields of JSON objects with the name of the value beside it: {"metric": "loss", "value": 2.5}.
+inline constexpr const char* kKeysOfNames[] = {"metric", "tag", "metric_name", "metricName", "name", "key"};
+
 inline bool has_value(const NamedValue& value) {  // false: null
   return value.is_list || !value.numbers.empty() || !value.text.empty();
 }
@@ -81,14 +84,26 @@ const NamedValue* find_value(const LogRecord& record, std::string_view name);  /
 inline constexpr std::int64_t kLastStep = 1'000'000'000'000'000;
 // Returns nullopt if the value is not the number of a step, such as -1 before the first step. "5/100" is step 5.
 std::optional<std::int64_t> step_number(const NamedValue& value);
-bool is_part_of_step(
-    std::string_view name);            // name of a rank or microbatch, whose values are a part of those of the step
-int part_of(const LogRecord& record);  // number of the rank or microbatch; -1: the record states none
+bool is_part_of_step(std::string_view name);  // name of a rank or microbatch, whose values are a part of the step's
 
 // True for the last line of Hugging Face's Trainer, which has totals and means of the whole training.
 bool is_closing(const LogRecord& record);
 
 // Kind of text on which the values of a record were measured: validation for {"split": "val", "step": 7, "loss": 2.5}.
 MeasuredOn measured_on(const LogRecord& record);
+
+// Loads of experts as a histogram of expert numbers, in which every bucket must hold one expert.
+// Experts `lowest` to `highest`, both inclusive.
+struct ExpertBucket {
+  double lowest = 0, highest = 0, count = 0;
+};
+
+// Returns the bucket with the whole numbers in [from, to), or in [from, to] if it is the last bucket. Throws Unreadable
+// if the limits do not rise or the count is negative or NaN.
+ExpertBucket bucket_between(double from, double to, double count, bool last);
+
+// Returns the count of each expert. Throws Unreadable if a bucket is wider than one expert, or if there are too many
+// experts.
+std::vector<double> counts_of(const std::vector<ExpertBucket>& buckets);
 
 }  // namespace moescope

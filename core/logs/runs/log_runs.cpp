@@ -88,7 +88,7 @@ bool LogRuns::has_step(const LogRecord& record) {
 bool LogRuns::has_loss(const LogRecord& record) {
   return std::ranges::any_of(record.values, [this](const NamedValue& value) {
     const TagMatch* match = is_number(value) ? find(value.name) : nullptr;
-    return match && (match->rule->column == "ce_loss" || match->rule->column == "val_loss");
+    return match && is_loss(*match->rule);
   });
 }
 
@@ -213,7 +213,9 @@ ImportAccount LogRuns::account() const {
   const auto opened = std::ranges::find_if(runs_, [](const RunBuilder& run) { return run.imported() != nullptr; });
   if (opened != runs_.end()) {
     account = opened->imported()->found(opened->stated.info);
-    for (const std::string& question : {opened->question_of_ranks(), opened->question_of_first_expert()})
+    account.tokens_per_step.question = opened->question_of_totals();
+    for (const std::string& question :
+         {opened->question_of_ranks(), opened->question_of_rows(), opened->question_of_first_expert()})
       if (account.experts.question.empty()) account.experts.question = question;
   }
   account.path = log_.source;

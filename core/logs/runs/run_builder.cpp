@@ -45,8 +45,9 @@ std::string why_no_step(const NamedValue& value) {
          (is_large ? " is more than " + shortest(kLastStep) : std::string(" is not a whole number from 0 on"));
 }
 
-bool is_loss(const TagRule& rule) {
-  return rule.step == &TelemetryFrame::ce_loss || rule.step == &TelemetryFrame::val_loss;
+// False for what ranks print that have no loss.
+bool is_a_loss(float loss) {
+  return !is_missing(loss) && loss != 0 && loss != -1;
 }
 
 float RouterFrame::*router_figure(std::string_view column) {
@@ -67,29 +68,23 @@ std::vector<double>& values_of(const TagRule& rule, auto& experts) {
 }
 
 // Returns the load of an expert as the rule converts it. Throws Unreadable if it is none.
-double load_of(const TagRule& rule, double number, bool in_percent = false) {
+double load_of(const TagRule& rule, double number) {
   const double load = rule.figure_of(number);
   if (rule.means == TagMeaning::expert_bias) return load;
-  const bool is_count = rule.means == TagMeaning::tokens_per_expert && !in_percent;
-  if (is_count && load > kMaxExpertTokens)
-    refuse_value(rule.column, shortest(number) + " is more than " + shortest(kMaxExpertTokens));
-  if (is_count && rule.is_as_logged() && !(load >= 0 && load == static_cast<std::uint32_t>(load)))
-    refuse_value(rule.column, shortest(number) + " is not a whole number from 0 on");
-  if (!(load >= 0 && load <= kMaxExpertTokens))
-    refuse_value(rule.column, shortest(number) + " is not a share of the load");
-  return is_count && !rule.is_as_logged() ? std::round(load) : load;
+  if (std::isnan(load)) refuse_value(rule.column, "an expert has no value");
+  if (!(load >= 0 && std::isfinite(load))) refuse_value(rule.column, shortest(number) + " is no load of an expert");
+  return rule.means == TagMeaning::tokens_per_expert && !rule.is_as_logged() ? std::round(load) : load;
 }
 
-// True if the values of each row are shares, which no counts are: they are below 1 and add up to 1.
-bool add_up_to_one(std::span<const double> numbers, std::size_t rows) {
-  constexpr double kTolerance = 0.01;  // of printed shares
-  const auto first = std::ranges::find_if(numbers, [](double number) { return number != 0; });
-  if (first == numbers.end() || !(*first > 0 && *first < 1)) return false;
-  return std::abs(std::accumulate(numbers.begin(), numbers.end(), 0.0) - rows) <= kTolerance * rows;
+// Returns why a number is no count, but a mean or a share of the tokens: only its ratio to the others counts; empty: it
+// is a count.
+std::string why_share(double load) {
+  if (load > kMaxExpertTokens) return shortest(load) + " is more than " + shortest(kMaxExpertTokens);
+  return load == std::floor(load) ? std::string() : shortest(load) + " is not whole";
 }
 
 // Converts whole numbers from 0 to kMaxExpertTokens, which nearly all logs have, several at a time: the lowest bits of
-// n + 2^52 are n.
+// n + 2^52 are n. Returns none if other numbers are among them.
 std::vector<std::uint32_t> counts_of(const TagRule& rule, std::span<const double> numbers) {
   constexpr double kOffset = 0x1p52;
   const auto bits = [](double number) { return std::bit_cast<std::uint64_t>(number); };
@@ -100,8 +95,11 @@ std::vector<std::uint32_t> counts_of(const TagRule& rule, std::span<const double
     counts[i] = static_cast<std::uint32_t>(bits(sum));
     wrong_bits |= (bits(sum - kOffset) ^ bits(numbers[i])) | (bits(sum) - bits(kOffset)) >> 32;
   }
-  for (std::size_t i = 0; i < numbers.size() && wrong_bits != 0; ++i)
-    counts[i] = static_cast<std::uint32_t>(load_of(rule, numbers[i]));
+  for (std::size_t i = 0; i < numbers.size() && wrong_bits != 0; ++i) {
+    const double load = load_of(rule, numbers[i]);
+    if (!why_share(load).empty()) return {};
+    counts[i] = static_cast<std::uint32_t>(load);
+  }
   return counts;
 }
 
@@ -127,7 +125,10 @@ RunBuilder::Name& RunBuilder::find(std::string_view name, bool is_own, const cha
   const TagRule* const rule = found.match.rule;
   found.is_shown = rule && moescope::is_shown(rule->means);
   const char* note = is_own ? "MoEScope's own values" : "";
-  if (is_part_of_step(name)) note = "Part of a step: loads of parts are added";
+  found.is_rank = is_part_of_step(name) && !name.starts_with("micro");
+  found.is_part = is_part_of_step(name) || (rule && rule->means == TagMeaning::part_number);
+  found.is_perplexity = name.ends_with("ppl") || name.ends_with("perplexity");
+  if (found.is_part) note = "Part of a step: loads of parts are added";
   found.counts = log_->book.add(name, rule, place_, note);
   if (names_.size() < kMaxNames) return names_.emplace(name, std::move(found)).first->second;
   found.is_kept = false;
@@ -192,16 +193,18 @@ std::int64_t RunBuilder::step_of(const LogRecord& record) {
 }
 
 // Takes the settings that stand beside the values of the first step, as Ray Tune writes them: "config/top_k"; also
-// "top_k" beside "num_experts", which differs from the top_k of a sampler.
+// "top_k" beside "num_experts" or loads, which differs from the top_k of a sampler.
 void RunBuilder::find_settings(const LogRecord& record) {
   constexpr std::string_view kConfig = "config";
   if (has_steps() || !stated.settings.empty()) return;
+  const auto is_load = [](const Name* name) { return name->match.rule && moescope::is_list(name->match); };
   const auto states = [](const NamedValue& value, std::string_view setting) {
     const auto name = std::ranges::find(log_names(), value.name, &LogName::name);
     return !value.is_own && is_number(value) && name != log_names().end() && name->setting == setting;
   };
   const bool has_experts =
-      std::ranges::any_of(record.values, [&](const NamedValue& value) { return states(value, "experts"); });
+      std::ranges::any_of(record.values, [&](const NamedValue& value) { return states(value, "experts"); }) ||
+      std::ranges::any_of(value_names_, is_load);
   for (std::size_t i = 0; i < record.values.size(); ++i) {
     const NamedValue& value = record.values[i];
     const bool is_config = !value.is_own && !value.is_list && value.name.starts_with(kConfig) &&
@@ -244,31 +247,6 @@ void RunBuilder::drop_no_values(LogRecord& record) {
     if (!is_none || !is_nan(value)) continue;
     value.numbers.clear();
     value.text = {};
-  }
-}
-
-// Looks for a whole number of unknown name that differs between records of one step with the same loads. It may be the
-// layer, of which the loads would replace each other.
-void RunBuilder::watch_layers(const LogRecord& record, std::int64_t step) {
-  bool has_loads = false;
-  for (std::size_t i = 0; i < record.values.size(); ++i) {
-    const NamedValue& value = record.values[i];
-    const TagMatch& match = value_names_[i]->match;
-    const bool is_of_one_layer = value.is_list && value.layer < 0 && value.rows.size() < 2;
-    has_loads = has_loads || (is_of_one_layer && match.rule && match.layer < 0 && is_list(match));
-  }
-  if (record.layer >= 0 || !has_loads) return;
-  if (std::exchange(loads_step_, step) != step) numbers_of_step_.clear();
-  for (std::size_t i = 0; i < record.values.size(); ++i) {
-    const NamedValue& value = record.values[i];
-    if (value.is_own || !is_number(value) || value.numbers[0] > kLastImportedLayer || !step_number(value)) continue;
-    const Name& name = *value_names_[i];
-    const auto [known, is_new] = numbers_of_step_.try_emplace(std::string(value.name), value.numbers[0]);
-    if (name.match.rule || is_new || std::exchange(known->second, value.numbers[0]) == value.numbers[0]) continue;
-    if (layer_like_.empty()) layer_like_ = value.name;
-    if (layer_like_ != value.name) continue;
-    ++layer_like_again_;
-    AccountBook::ask(name.counts, "layer", "the loads of a step are logged several times: is this the layer?");
   }
 }
 
@@ -356,6 +334,7 @@ bool RunBuilder::choose(Name& name, bool is_validation) {
   (match.rule->layers_as_text ? layers_as_text_ : layers_as_numbers_) |= is_of_layers;
   const auto [place, is_first] = shown_.try_emplace({match.rule->column, match.layer, match.expert}, &name);
   Name& other = *place->second;
+  are_totals_ = are_totals_ || match.rule->column == kLoadsSoFar;
   if (is_first || spelled_alike(other.name) == spelled_alike(name.name)) return true;
   const bool is_better = match.rule->place < other.match.rule->place;
   Name& worse = is_better ? other : name;
@@ -509,14 +488,19 @@ bool RunBuilder::add_figure(Name& name, const NamedValue& value, const LogRecord
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const double number = value.numbers[i];
     const bool is_none = is_missing(static_cast<float>(number));
-    const float figure = is_none ? kNoValue : static_cast<float>(rule.figure_of(number));
+    const bool is_in_bits = is_loss(rule) && loss_unit_ == kNatsOfBit && rule.is_as_logged();
+    if (is_in_bits) AccountBook::leave_out(name.counts, "2 to its power is the perplexity: read as bits");
+    const double unit = is_in_bits ? kNatsOfBit : 1;
+    const float figure = is_none ? kNoValue : static_cast<float>(rule.figure_of(number) * unit);
     if (router) {
       router_at(target.frame.routers, layers[i]).*router = figure;
       continue;
     }
     float& place = target.frame.*(text == MeasuredOn::validation ? &TelemetryFrame::val_loss : rule.step);
-    const bool replaces = !(is_loss(rule) && figure == 0 && !is_missing(place));  // this rank has no loss
-    if (replaces && !is_none) place = figure;
+    if (is_none || (is_loss(rule) && !is_a_loss(figure) && !is_missing(place))) continue;  // this rank has no loss
+    int& parts = target.loss_parts[&place == &target.frame.val_loss];
+    place = is_loss(rule) && is_added_ && is_a_loss(place) ? place + (figure - place) / static_cast<float>(++parts)
+                                                           : figure;
   }
   return true;
 }
@@ -541,12 +525,11 @@ bool RunBuilder::add_experts(Name& name, const NamedValue& value, int layer, int
   if (value.numbers.empty()) refuse_value(rule.column, value_text(value) + " is not a number");
   check_layer(layer = std::max(0, layer));
   std::vector<double> loads = value.numbers;
-  bool are_shares = false;
+  std::string reason_of_shares;
   for (double& load : loads) {
     if (value.is_list && std::isnan(load)) continue;
-    const bool is_share = rule.is_as_logged() && load > 0 && load < 1;
-    are_shares = are_shares || is_share;
-    load = load_of(rule, load, is_share);
+    load = load_of(rule, load);
+    if (rule.means == TagMeaning::tokens_per_expert && reason_of_shares.empty()) reason_of_shares = why_share(load);
   }
   const bool has_expert_0 = expert <= 0 && !std::isnan(loads[0]);
   has_expert_0_ = has_expert_0_ || has_expert_0;
@@ -554,8 +537,7 @@ bool RunBuilder::add_experts(Name& name, const NamedValue& value, int layer, int
   if ((begin < 0 && has_expert_0) || (imported_ && end > imported_->listed_experts() && !log_->is_collected))
     refuse_value(rule.column, "other experts than in the first step");
   if (!choose(name)) return false;
-  if (are_shares && rule.means == TagMeaning::tokens_per_expert)
-    AccountBook::leave_out(name.counts, "below 1: read as shares of the step");
+  if (!reason_of_shares.empty()) AccountBook::leave_out(name.counts, reason_of_shares + ": read as shares of the step");
   Step& target = step_at(step);
   target.is_part = target.is_part || !value.leaves_out_zeros;
   is_open_ended_ = is_open_ended_ || (value.leaves_out_zeros && !value.has_all_experts);
@@ -583,20 +565,26 @@ bool RunBuilder::add_list(Name& name, const NamedValue& value, int layer, std::i
   const std::vector<int> layers = layer >= 0 ? std::vector{layer} : layers_of(rows.size(), rule.column);
   if (layer >= 0) check_layer(layer);
   for (const std::size_t size : rows) check_experts(size, rule.column);
-  const bool are_shares = value.in_percent || (rule.is_as_logged() && add_up_to_one(value.numbers, rows.size()));
-  const bool are_counts = rule.means == TagMeaning::tokens_per_expert && !are_shares;
+  const bool may_be_counts = rule.means == TagMeaning::tokens_per_expert;
   std::vector<std::uint32_t> counts;
   std::vector<double> loads;
-  if (are_counts)
-    counts = counts_of(rule, value.numbers);
-  else
-    for (const double number : value.numbers) loads.push_back(load_of(rule, number, are_shares));
+  if (may_be_counts && !value.in_percent) counts = counts_of(rule, value.numbers);
+  const bool are_counts = may_be_counts && counts.size() == value.numbers.size();
+  std::string reason_of_shares = "in percent";
+  for (std::size_t i = 0; i < value.numbers.size() && !are_counts; ++i) {
+    loads.push_back(load_of(rule, value.numbers[i]));
+    if (std::string reason = why_share(loads[i]); !value.in_percent && !reason.empty())
+      reason_of_shares = std::move(reason);
+  }
   if (!choose(name)) return false;
-  if (are_shares && rule.means == TagMeaning::tokens_per_expert && !value.in_percent)
-    name.counts.counts->take_list(step, std::span<const double>(value.numbers));
-  if (are_shares && rule.means == TagMeaning::tokens_per_expert)
-    AccountBook::leave_out(name.counts, value.in_percent ? "in percent: read as shares of the step"
-                                                         : "add up to 1: read as shares of the step");
+  if (may_be_counts && !are_counts) {
+    if (!value.in_percent) name.counts.counts->take_list(step, std::span<const double>(value.numbers));
+    AccountBook::leave_out(name.counts, reason_of_shares + ": read as shares of the step");
+    const double sum = std::accumulate(loads.begin(), loads.end(), 0.0) / static_cast<double>(rows.size());
+    const bool is_certain = value.in_percent || sum > static_cast<double>(rows[0]) ||  // means of counts
+                            (sum > 0.5 && std::abs(sum - std::round(sum)) <= 0.01 * sum);
+    if (!is_certain) AccountBook::ask(name.counts, "load_share", "they do not add up to 1: are they shares of tokens?");
+  }
   Step& target = step_at(step);
   target.frame.routers.reserve(rows.size());
   for (std::size_t i = 0, first = 0; i < rows.size(); first += rows[i++]) {
@@ -629,21 +617,21 @@ void RunBuilder::take(LogRecord& record) {
   overflow_.clear();
   value_names_.clear();
   rank_ = nullptr;
+  const NamedValue* perplexity = nullptr;
   for (const NamedValue& value : record.values) {
     value_names_.push_back(&find(value.name, value.is_own, value.means));
-    if (!is_part_of_step(value.name) || value.name.starts_with("micro")) continue;
-    rank_ = value_names_.back();
-    rank_number_ = step_number(value).value_or(0);
+    if (value_names_.back()->is_perplexity) perplexity = &value;
   }
   find_listed_layers(record);
   find_settings(record);
   drop_no_values(record);
   const std::int64_t logged_step = record.step ? *record.step : step_of(record);
   const std::int64_t step = step_of_run(record, logged_step);
-  const int part = part_of(record);
+  const int part = find_parts(record);
   const bool is_training = measured_on(record) == MeasuredOn::training;
   std::string problem = record.problem;
   bool has_taken = false;
+  if (perplexity && loss_unit_ == 0 && is_number(*perplexity)) find_base(record, perplexity->numbers[0]);
   go_back(record, part, step);
   if (part < 0) watch_layers(record, step);
   is_added_ = is_further_part(part, record.layer, step);

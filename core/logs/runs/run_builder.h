@@ -6,6 +6,7 @@
 // all ranks have the same ones.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -106,6 +107,8 @@ class RunBuilder {
   std::string refusal() const;                   // why the steps cannot be shown; empty: they can
   std::string question_of_ranks() const;         // whether each rank has other experts; empty: that is certain
   std::string question_of_first_expert() const;  // whether the experts are numbered from 1; empty: that is certain
+  std::string question_of_rows() const;          // whether experts without a row have tokens; empty: none is asked
+  std::string question_of_totals() const;        // whether the loads are totals since the start; empty: they are not
   std::string_view loads_of_ranks() const { return loads_of_ranks_; }  // "; their loads are added"; empty: of one rank
   bool has_values() const { return has_values_; }
   bool has_ranks_in_turn() const { return has_ranks_in_turn_; }  // whose loads were not added
@@ -118,6 +121,8 @@ class RunBuilder {
     TagMatch match;  // without a rule if the meaning is not known
     AccountBook::Name counts;
     bool has_value = false, is_shown = true, is_kept = true;
+    bool is_part = false, is_rank = false;  // its value is the number of a part of a step
+    bool is_perplexity = false;
   };
   // Values of one layer that stand for one expert each; NaN: none. Shares stay until the step has no counts.
   struct Experts {
@@ -136,12 +141,16 @@ class RunBuilder {
     std::int64_t place = 0;                  // of its first record
     bool is_part = false;                    // further records of it may follow: it is given by layer, expert or rank
     bool has_sums = false;                   // its losses are the sums over the layers
+    std::array<int, 2> loss_parts = {1, 1};  // ranks or microbatches whose means its losses are
     bool is_late = false, is_added = false;  // joins a step that is shown; its loads are added to those
   };
 
   Name& find(std::string_view name, bool is_own, const char* means = nullptr);
   void count(const Name& name, const NamedValue& value, std::int64_t step);
   std::int64_t step_of(const LogRecord& record);
+  int find_parts(const LogRecord& record);
+  void find_base(const LogRecord& record, double perplexity);
+  void watch_totals(std::vector<RouterFrame>& routers);
   void find_settings(const LogRecord& record);
   void drop_no_values(LogRecord& record);
   std::int64_t step_of_run(const LogRecord& record, std::int64_t step);
@@ -219,10 +228,16 @@ class RunBuilder {
   std::optional<std::pair<std::int64_t, double>> first_tokens_;  // step and tokens so far of the first that has them
   std::int64_t tokens_per_step_ = 0;                             // 0: not known yet
   std::size_t list_size_ = 0;                                    // number of experts in the lists
-  int first_expert_ = 0;                                         // 1: the experts are numbered from 1
-  bool has_expert_0_ = false, is_open_ended_ = false;            // open-ended: further experts may have no tokens
-  Gaps incomplete_, no_expert_;  // layers with loads of only some experts; rows that are missing
-  bool has_zero_ = false;        // an expert without tokens has a row
+  double loss_unit_ = 0;  // kNatsOfBit if the losses are in bits, as a perplexity says; 0: not known yet
+  int first_expert_ = 0;  // 1: the experts are numbered from 1
+  bool has_expert_0_ = false, is_open_ended_ = false;  // open-ended: further experts may have no tokens
+  Gaps incomplete_, no_expert_;                        // layers with loads of only some experts; rows that are missing
+  bool has_zero_ = false;                              // an expert without tokens has a row
+  std::set<std::size_t> rows_of_layers_;              // numbers of experts with a row, of layers where others have none
+  std::int64_t layers_with_rows_ = 0;                 // of one such number
+  std::map<int, std::vector<std::uint32_t>> totals_;  // newest loads by layer, while none has fallen
+  std::int64_t rising_ = 0;                           // loads that were totals of those before
+  bool may_be_totals_ = true, are_totals_ = false;    // are: as the name says
   std::vector<std::string> remarks_;
   std::vector<Marker> markers_;  // of the run, until it is opened
   std::int64_t more_notes_ = 0;

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::string_view kAddedLoads = "; their loads are added";
 constexpr std::size_t kStepsToTokens = 4;  // of which two give the tokens of a step
+constexpr std::int64_t kLoadsToAsk = 8;    // of a layer, or of all, which show that they may be other loads
 
 bool is_complete(const std::vector<double>& values, std::size_t experts) {
   return experts > 0 && values.size() == experts &&
@@ -202,7 +203,11 @@ std::map<int, int> RunBuilder::layers_of_model(const RunInfo& info) {
 bool RunBuilder::show_experts(std::int64_t step, Experts& experts, RouterFrame& router) {
   const auto n_experts = static_cast<std::size_t>(imported_->listed_experts());
   std::vector<double>& loads = experts.counts.empty() ? experts.shares : experts.counts;
-  if (experts.leaves_out_zeros && !loads.empty()) loads.resize(n_experts, std::nan(""));
+  if (experts.leaves_out_zeros && !loads.empty()) {
+    rows_of_layers_.insert(std::ranges::count_if(loads, [](double load) { return !std::isnan(load); }));
+    ++layers_with_rows_;
+    loads.resize(n_experts, std::nan(""));
+  }
   for (std::size_t e = 0; experts.leaves_out_zeros && e < loads.size(); ++e) {
     has_zero_ = has_zero_ || loads[e] == 0;
     if (!std::isnan(loads[e])) continue;
@@ -212,13 +217,8 @@ bool RunBuilder::show_experts(std::int64_t step, Experts& experts, RouterFrame& 
           fmt::format("{}: no row of expert {}, which is read as 0 tokens", place_text(step, router.layer), e);
   }
   if (is_complete(experts.biases, n_experts)) router.expert_bias.assign(experts.biases.begin(), experts.biases.end());
-  const auto is_share = [](double count) { return count > 0 && count < 1; };
-  if (std::ranges::any_of(experts.counts, is_share)) {
-    if (std::ranges::none_of(experts.counts, [](double count) { return count > 1; }))
-      experts.shares = std::exchange(experts.counts, {});
-    else
-      std::ranges::replace_if(experts.counts, is_share, std::nan(""));
-  }
+  const auto is_count = [](double load) { return std::isnan(load) || load == static_cast<std::uint32_t>(load); };
+  if (!std::ranges::all_of(experts.counts, is_count)) experts.shares = std::exchange(experts.counts, {});
   if (is_complete(experts.counts, n_experts))
     router.tokens_per_expert.assign(experts.counts.begin(), experts.counts.end());
   else if (router.tokens_per_expert.empty() && is_complete(experts.shares, n_experts)) {
@@ -253,6 +253,7 @@ TelemetryFrame RunBuilder::frame_of(std::int64_t number, Step step) {
     if (const auto moved = model_layers_.find(router.layer); moved != model_layers_.end()) router.layer = moved->second;
   }
   if (!model_layers_.empty()) std::ranges::sort(frame.routers, {}, &RouterFrame::layer);
+  if (!step.is_late && (may_be_totals_ || are_totals_)) watch_totals(frame.routers);
   drop_figures_of_layers(frame);
   if (step.has_sums) sum_up(frame);
   return frame;
@@ -338,6 +339,100 @@ std::int64_t RunBuilder::step_of_run(const LogRecord& record, std::int64_t step)
   if (first_epoch_ < 0) first_epoch_ = epoch;
   const auto later = steps_before_.upper_bound(epoch);
   return later == steps_before_.begin() ? step : std::min(kLastStep, step + std::prev(later)->second);
+}
+
+std::string RunBuilder::question_of_rows() const {
+  if (layers_with_rows_ < kLoadsToAsk || rows_of_layers_.size() != 1 || stated_experts() > 0 || !imported_) return {};
+  const int rows = to_int(*rows_of_layers_.begin()), experts = imported_->info().n_experts;
+  if (rows >= experts) return {};
+  return fmt::format(
+      "each layer has loads of exactly {} experts at every step, as a list of the largest loads has: if the others "
+      "have no tokens, --experts {} states it",
+      rows, experts);
+}
+
+// Looks whether the loads grow and none ever falls, as totals since the start do. Loads that are totals by their name
+// become those since the step before.
+void RunBuilder::watch_totals(std::vector<RouterFrame>& routers) {
+  for (RouterFrame& router : routers) {
+    std::vector<std::uint32_t>& counts = router.tokens_per_expert;
+    const std::int64_t sum = sum_of(counts);
+    if (sum == 0) continue;
+    std::vector<std::uint32_t>& before = totals_[router.layer];
+    const bool is_first = before.empty();
+    const bool are_totals = sum > sum_of(before) && (is_first || std::ranges::equal(before, counts, std::less_equal()));
+    may_be_totals_ = may_be_totals_ && are_totals;
+    rising_ += !is_first;
+    const std::vector<std::uint32_t> logged = counts;
+    if (are_totals_ && are_totals && !is_first) std::ranges::transform(counts, before, counts.begin(), std::minus());
+    before = logged;
+  }
+  if (!may_be_totals_ && !are_totals_) totals_.clear();
+}
+
+std::string RunBuilder::question_of_totals() const {
+  if (!may_be_totals_ || are_totals_ || rising_ < kLoadsToAsk * std::ssize(totals_) || totals_.empty()) return {};
+  return std::string("the load of no expert ever falls: are these its tokens since the start? Then state means = \"") +
+         kLoadsSoFar + '"';
+}
+
+// Finds the rank of the record. Returns the number of its rank or microbatch; -1: it states none.
+int RunBuilder::find_parts(const LogRecord& record) {
+  int part = -1;
+  for (std::size_t i = 0; i < record.values.size(); ++i) {
+    const NamedValue& value = record.values[i];
+    const std::int64_t number = value_names_[i]->is_part ? step_number(value).value_or(-1) : -1;
+    if (part < 0 && number >= 0) part = to_int(number & INT32_MAX);
+    if (!value_names_[i]->is_rank) continue;
+    rank_ = value_names_[i];
+    rank_number_ = std::max<std::int64_t>(0, number);
+  }
+  return part;
+}
+
+// Finds the base of the losses: their perplexity is e to their power, or 2 to their power if they are in bits.
+void RunBuilder::find_base(const LogRecord& record, double perplexity) {
+  constexpr double kTolerance = 0.02;  // of printed numbers
+  for (std::size_t i = 0; i < record.values.size(); ++i) {
+    const TagRule* const rule = value_names_[i]->match.rule;
+    if (!rule || !is_loss(*rule) || !is_number(record.values[i]) || loss_unit_ != 0) continue;
+    const auto fits = [&](double unit) {
+      return std::abs(record.values[i].numbers[0] * unit - std::log(perplexity)) <= kTolerance;
+    };
+    if (fits(1) != fits(kNatsOfBit)) loss_unit_ = fits(1) ? 1 : kNatsOfBit;
+  }
+  if (loss_unit_ != kNatsOfBit) return;
+  for (const auto& [text, name] : names_) {
+    if (!name.has_value || !name.match.rule || !is_loss(*name.match.rule)) continue;
+    loss_unit_ = 1;  // values of before are shown as they are
+    AccountBook::ask(name.counts, "ce_loss",
+                     "2 to its power is the perplexity: is it in bits? Then state scale = 0.6931");
+  }
+}
+
+// Looks for a whole number of unknown name that differs between records of one step with the same loads. It may be the
+// layer, of which the loads would replace each other.
+void RunBuilder::watch_layers(const LogRecord& record, std::int64_t step) {
+  bool has_loads = false;
+  for (std::size_t i = 0; i < record.values.size(); ++i) {
+    const NamedValue& value = record.values[i];
+    const TagMatch& match = value_names_[i]->match;
+    const bool is_of_one_layer = value.is_list && value.layer < 0 && value.rows.size() < 2;
+    has_loads = has_loads || (is_of_one_layer && match.rule && match.layer < 0 && is_list(match));
+  }
+  if (record.layer >= 0 || !has_loads) return;
+  if (std::exchange(loads_step_, step) != step) numbers_of_step_.clear();
+  for (std::size_t i = 0; i < record.values.size(); ++i) {
+    const NamedValue& value = record.values[i];
+    if (value.is_own || !is_number(value) || value.numbers[0] > kLastImportedLayer || !step_number(value)) continue;
+    const Name& name = *value_names_[i];
+    const auto [known, is_new] = numbers_of_step_.try_emplace(std::string(value.name), value.numbers[0]);
+    if (name.match.rule || is_new || std::exchange(known->second, value.numbers[0]) == value.numbers[0]) continue;
+    if (layer_like_.empty()) layer_like_ = value.name;
+    if (layer_like_ != value.name) continue;
+    ++layer_like_again_;
+    AccountBook::ask(name.counts, "layer", "the loads of a step are logged several times: is this the layer?");
+  }
 }
 
 std::string RunBuilder::refusal() const {

@@ -20,7 +20,6 @@
 #include "core/logs/runs/log_runs.h"
 #include "core/logs/standard_input.h"
 #include "core/logs/table/csv_rows.h"
-#include "core/logs/table/table_cells.h"
 #include "core/logs/table/table_form.h"
 #include "core/logs/table/table_loads.h"
 
@@ -125,8 +124,11 @@ LogRecord TableFigures::record_of(const Row& row, std::span<const std::string_vi
     loads.is_list = true;
     for (const int column : form_.expert_loads) {
       NamedValue load;
-      set_value(cell_at(cells, column), load, Commas::between_groups);
+      const std::string_view cell = cell_at(cells, column);
+      set_value(cell, load, Commas::between_groups);
       loads.numbers.push_back(load.numbers.size() == 1 ? load.numbers[0] : std::nan(""));
+      if (load.numbers.size() != 1 && !is_no_value(cell))
+        loads.problem = record.keep(form_.names[column] + ": \"" + std::string(cell) + "\" is not a number");
     }
   }
   if (form_.name >= 0) add(cell_at(cells, form_.name), cell_at(cells, form_.value));

@@ -23,10 +23,11 @@ namespace {
 constexpr std::string_view kDelimiters = ",;\t| ";
 constexpr std::size_t kLargestTurned = std::size_t{16} << 20;
 constexpr std::size_t kRowsLookedAt = 20, kMaxHeaderRows = 4;
-constexpr std::array<std::string_view, 7> kRunNames = {"run",   "run_name", "run_id",    "run_uuid",
-                                                       "trial", "seed",     "experiment"};
+constexpr std::array<std::string_view, 8> kRunNames = {"run",      "run_name", "run_id", "run_uuid",
+                                                       "run_hash", "trial",    "seed",   "experiment"};
 constexpr std::array<std::string_view, 4> kBatchNames = {"batch", "batch_idx", "minibatch", "step_in_epoch"};
-constexpr int kNamesOfRuns = 4;  // the first four are names of runs, the others are settings
+constexpr int kNamesOfRuns = 5;  // the first five are names of runs, the others are settings
+constexpr std::array<std::string_view, 2> kValueNames = {"value", "metric_value"};
 constexpr std::array<std::string_view, 8> kFigureNames = {"tag",      "metric", "metric_name", "metric_key",
                                                           "variable", "key",    "name",        "series"};
 
@@ -112,10 +113,12 @@ void find_figures(const TagMap& tags, const std::vector<std::string>& names, con
   form.kind = TableKind::figures;
   form.figures = wandb_columns(tags, names);
   if (!form.figures.empty()) return;
-  form.value = index_in(spelled, "value");
+  form.value = column_of(spelled, kValueNames);
   if (form.value >= 0) form.name = column_of(spelled, kFigureNames);
-  const bool is_tensorboards = index_in(spelled, "wall_time") >= 0 && spelled.size() == 3;
-  if (form.value >= 0 && is_tensorboards) return;
+  const bool is_one_figure = std::ranges::all_of(spelled, [&](const std::string& name) {
+    return is_one_of(name, {"", "wall_time", "timestamp", "time", "value"}) || is_step_name(tags, name);
+  });
+  if (form.value >= 0 && is_one_figure) return;  // that the name of the file names
   if (form.name < 0) {
     form.value = -1;
     form.expert_loads = expert_columns(spelled, form.layer >= 0);
@@ -187,10 +190,11 @@ std::optional<TableForm> form_of_header(const TagMap& tags, const CellRows& rows
   form.run_is_name = form.run >= 0 && index_in(kRunNames, spelled[form.run]) < kNamesOfRuns;
   // In a row of one expert a name such as "hits" is the number of its tokens.
   form.count = column_that_means(tags, TagMeaning::tokens_per_expert, spelled, "expert_0/");
-  if (form.count < 0) form.count = index_in(spelled, "value");
+  if (form.count < 0) form.count = column_of(spelled, kValueNames);
   if (form.count < 0) form.count = column_that_means(tags, TagMeaning::tokens_per_expert, spelled);
   const bool has_one_layer = form.layer < 0 && form.expert >= 0 && form.step >= 0 && form.count >= 0;
-  const bool names_figures = form.count >= 0 && spelled[form.count] == "value" && column_of(spelled, kFigureNames) >= 0;
+  const bool names_figures =
+      form.count >= 0 && form.count == column_of(spelled, kValueNames) && column_of(spelled, kFigureNames) >= 0;
   if (((form.layer >= 0 && form.expert >= 0) || has_one_layer) && !names_figures) {
     form.kind = form.step < 0 && form.count < 0 ? TableKind::trace : TableKind::loads;
     for (int i = 0; i < std::ssize(spelled); ++i) {
@@ -265,20 +269,20 @@ bool is_decimal(const std::string& cell) {
   return cell.find('.') != std::string::npos && read_number(cell, number);
 }
 
-// True if a cell is certainly a number with a decimal comma, and none has a decimal point: that of "1.000" may be one
-// between groups of digits.
-bool have_decimal_commas(const CellRows& rows) {
+// Sets what a comma in a number is. It is that of decimals if this is certain of a cell, and no cell has a decimal
+// point, which that of "1.000" may not be.
+void find_commas(const CellRows& rows, TableForm& form) {
   bool is_certain = false;
   for (const std::vector<std::string>& row : rows)
     for (const std::string& cell : row) {
       std::string grouped = cell;
       write_decimal_point(grouped);
-      if (is_decimal(cell) && grouped == cell) return false;
+      form.has_decimal_points = form.has_decimal_points || (is_decimal(cell) && grouped == cell);
       const bool has_groups = grouped != cell && std::ranges::count(cell, '.') > 1;  // "1.048.576"
       is_certain =
           is_certain || has_groups || (may_have_decimal_comma(cell) && is_like_number(cell) && !printed_number(cell));
     }
-  return is_certain;
+  form.has_decimal_commas = is_certain && !form.has_decimal_points && form.delimiter != ',';
 }
 
 // Words of a text are cells only if rows of numbers follow. The first of them may be without a name, as pandas prints
@@ -433,7 +437,7 @@ std::optional<TableForm> table_form(std::string_view beginning, bool named_csv, 
     if (!form && named_csv && !numbers) form = form_of_header(tags, rows, named_csv, true);
     if (!form) continue;
     form->delimiter = delimiter;
-    form->has_decimal_commas = delimiter != ',' && have_decimal_commas(rows);
+    find_commas(rows, *form);
     if (!best || known_columns(*form) > known_columns(*best)) best = std::move(form);
   }
   return best;

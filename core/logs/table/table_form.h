@@ -29,6 +29,7 @@ struct TableForm {
   bool has_header = false;
   std::size_t header_rows = 1;                         // if there is a header
   bool has_decimal_commas = false;                     // "2,5" is 2.5
+  bool has_decimal_points = false;                     // "2,500" is 2500, as a number such as 2.5 has a point
   std::vector<std::string> names;                      // names of the columns, if there is a header
   int step = -1, layer = -1, expert = -1, count = -1;  // columns; -1: no such column (layer: all rows are layer 0)
   std::vector<int> parts;          // columns that number the parts of one count: rank, microbatch, ...

@@ -11,7 +11,6 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/logs/lines/printed_number.h"
-#include "core/logs/table/table_cells.h"
 #include "core/logs/tag_map.h"
 
 namespace moescope {
@@ -84,9 +83,12 @@ void TableRows::take(const CsvRow& row) {
   if (form_.header_rows > 1 && rows_of_header_++ < form_.header_rows) return;
   check_run(row);
   try {
-    if (!form_.has_decimal_commas) return add(row.cells, row.line);
+    const bool has_groups = form_.has_decimal_points && std::ranges::any_of(row.cells, [](std::string_view cell) {
+                              return cell.find(',') != cell.npos;
+                            });
+    if (!form_.has_decimal_commas && !has_groups) return add(row.cells, row.line);
     std::vector<std::string> texts(row.cells.begin(), row.cells.end());
-    for (std::string& text : texts) write_decimal_point(text);
+    for (std::string& text : texts) has_groups ? drop_groups(text) : write_decimal_point(text);
     add(std::vector<std::string_view>(texts.begin(), texts.end()), row.line);
   } catch (const Unreadable& unreadable) {
     runs_->count_bad(row.line, unreadable);

@@ -12,7 +12,6 @@
 #include "core/files/tensors/open_tensors.h"
 #include "core/files/tensors/safetensors.h"
 #include "core/logs/account.h"
-#include "core/logs/dumps/count_names.h"
 #include "core/logs/dumps/dump_readers.h"
 #include "core/logs/file_kind.h"
 #include "core/logs/log_readers.h"
@@ -453,6 +452,22 @@ TEST_F(ExpertCountDumps, RouterLogitsNeedTopK) {
   EXPECT_EQ(counts_of(imported, 0, 1), (Counts{2, 1, 1}));  // of equal logits the first expert is chosen
   EXPECT_TRUE(says(all_remarks(imported), "the 2 experts with the largest logits"));
   EXPECT_TRUE(says(refused(path, {.top_k = 4}), "has 3 experts, but --top-k is 4"));
+}
+
+// SGLang numbers each record of its recorder beside the counts.
+TEST_F(ExpertCountDumps, TheStepOfARecordMayStandBesideItsCounts) {
+  std::vector<CountArray> arrays;
+  for (const int record : {0, 1, 2}) {
+    const std::string name = "records." + std::to_string(record);
+    arrays.push_back({name + ".global_physical_count", {1, 2}, [record] {
+                        return std::vector<double>{3.0 + record, 5};
+                      }});
+    arrays.push_back({name + ".forward_pass_id", {}, [record] { return std::vector<double>{100.0 + 2 * record}; }});
+  }
+  const Imported imported = runs_of_counts("dump.pt", arrays, {}, {});
+  EXPECT_EQ(imported.runs.at(0)->steps(), (StepRange{100, 104}));
+  EXPECT_EQ(counts_of(imported, 102, 0), (Counts{4, 5}));
+  EXPECT_TRUE(says(all_remarks(imported), "the steps are those of 'records.0.forward_pass_id'"));
 }
 
 // Counts of copies, and of experts with a number in their name: the copies are the same tokens.

@@ -489,7 +489,7 @@ TEST_F(FurtherLayouts, LoadsAreNotTakenForWhatTheyAreNot) {
     return account_text(
         open("run.jsonl", at_two_steps(std::string("{\"step\":STEP,\"loss\":2.5,") + values + "}\n")).accounts.at(0));
   };
-  EXPECT_TRUE(says(account_of("\"expert_load_pct\":{\"layer_0\":[25,25,30,20]}"), "add up to 100, as percent do"));
+  EXPECT_TRUE(says(account_of("\"expert_usage\":{\"layer_0\":[25,25,30,20]}"), "add up to 100, as percent do"));
   EXPECT_FALSE(says(account_of("\"expert_tokens_by_rank\":[[6,7,5],[6,7,5]]"), "confirm"));
 }
 

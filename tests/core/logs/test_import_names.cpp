@@ -166,13 +166,12 @@ TEST(ImportNames, NumbersInNamesAreLayersAndExperts) {
   EXPECT_NE(reader.bad().first()[1].reason.find("layer 9"), std::string::npos);
 }
 
-TEST(ImportNames, CountsThatAreNotWholeAreRefusedWithTheNumber) {
-  const auto reader =
-      log_of({R"({"step":0,"tokens_per_expert":[[4294967295.0,-0.0]]})", R"({"step":1,"tokens_per_expert":[[3.5,1]]})",
-              R"({"step":2,"utilization":[[0.5,1.5]]})"});
+TEST(ImportNames, NegativeCountsAreRefusedWithTheNumber) {
+  const auto reader = log_of({R"({"step":0,"tokens_per_expert":[[4294967295.0,-0.0]]})",
+                              R"({"step":1,"tokens_per_expert":[[-3,1]]})", R"({"step":2,"utilization":[[0.5,1.5]]})"});
   EXPECT_EQ(reader.history()->frame_at(0)->routers[0].tokens_per_expert, (std::vector<std::uint32_t>{4294967295, 0}));
   ASSERT_EQ(reader.bad().count(), 1);
-  EXPECT_EQ(reader.bad().first()[0].reason, "tokens_per_expert: 3.5 is not a whole number from 0 on");
+  EXPECT_EQ(reader.bad().first()[0].reason, "tokens_per_expert: -3 is no load of an expert");
   EXPECT_FLOAT_EQ(value(reader, Metric::max_vio, 2, 0), 0.5f) << "shares are read as what they are";
 }
 
@@ -199,7 +198,7 @@ TEST(ImportNames, FiguresOverAllLayersStandBesideThoseOfTheLayers) {
 // Each value of a line is read for itself.
 TEST(ImportNames, AListThatCannotBeReadDoesNotCostTheOtherLayers) {
   const auto reader = log_of({R"({"step":0,"layer_1/load":[1,3],"layer_2/load":[2,2]})",
-                              R"({"step":1,"loss":4,"layer_1/load":[0.5,3],"layer_2/load":[3,5]})"});
+                              R"({"step":1,"loss":4,"layer_1/load":[-0.5,3],"layer_2/load":[3,5]})"});
   ASSERT_EQ(reader.bad().in_part(), 1);
   EXPECT_EQ(value(reader, Metric::ce_loss, 1), 4.0f);
   EXPECT_EQ(value(reader, Metric::max_vio, 1, 2), 0.25f);
@@ -479,20 +478,17 @@ TEST(ImportNames, AMappingNeedNotNameTheStep) {
 }
 
 TEST(ImportNames, ReasonsAreTrue) {
-  const auto reader =
-      log_of({R"({"step":0,"loss":1})", R"({"step":9007199254740993,"loss":1})", R"({"step":2.5,"loss":1})",
-              R"({"step":3,"tokens_per_expert":[[5000000000,1]]})", R"({"step":4,"tokens_per_expert":[[2,-1]]})"});
-  ASSERT_EQ(reader.bad().count(), 4);
+  const auto reader = log_of({R"({"step":0,"loss":1})", R"({"step":9007199254740993,"loss":1})",
+                              R"({"step":2.5,"loss":1})", R"({"step":4,"tokens_per_expert":[[2,-1]]})"});
+  ASSERT_EQ(reader.bad().count(), 3);
   EXPECT_EQ(reader.bad().first()[0].reason, "step: 9007199254740993 is more than 1000000000000000");
   EXPECT_EQ(reader.bad().first()[1].reason, "step: 2.5 is not a whole number from 0 on");
-  EXPECT_EQ(reader.bad().first()[2].reason, "tokens_per_expert: 5000000000 is more than 4294967295");
-  EXPECT_EQ(reader.bad().first()[3].reason, "tokens_per_expert: -1 is not a whole number from 0 on");
+  EXPECT_EQ(reader.bad().first()[2].reason, "tokens_per_expert: -1 is no load of an expert");
 }
 
 TEST(ImportNames, LoadsThatCannotBeReadDoNotCostTheLoss) {
-  for (const char* loads :
-       {R"("tokens_per_expert":[[0.25,0.5]])", R"("tokens_per_expert":[[1,2],[1]])", R"("tokens_per_expert":[[1,-2]])",
-        R"("tokens_per_expert":{"a":1})", R"("layer_1/expert_0":-1,"layer_1/expert_1":-1)"}) {
+  for (const char* loads : {R"("tokens_per_expert":[[1,2],[1]])", R"("tokens_per_expert":[[1,-2]])",
+                            R"("tokens_per_expert":{"a":1})", R"("layer_1/expert_0":-1,"layer_1/expert_1":-1)"}) {
     const auto reader = log_of(
         {R"({"step":0,"loss":5,)" + std::string(loads) + "}", R"({"step":1,"loss":4,)" + std::string(loads) + "}"});
     EXPECT_EQ(reader.bad().count(), 2) << loads;

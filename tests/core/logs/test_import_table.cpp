@@ -226,13 +226,13 @@ TEST(ImportTable, EveryDelimiterQuoteAndLineEndIsRead) {
 
 TEST(ImportTable, ANumberThatIsNoneIsToldWithItsLine) {
   const Imported table = read(
-      "step,layer,expert,count\n4,1,0,\"1,234\"\n4,1,1,4294967296\n4,1,1,2.5\n4,1,1,-3\n4,1,1,many\n4,1,1,\n4,1,-1,7\n"
+      "step,layer,expert,count\n4,1,0,\"1,23\"\n4,1,1,4294967296\n4,1,1,2.5\n4,1,1,-3\n4,1,1,many\n4,1,1,\n4,1,-1,7\n"
       "4,1,\"a\nb\",7\n4,1\n4,1,1,nan\n4,1,1,9\n4,2,0,3\n4,2,1,9\n");
   EXPECT_EQ(table.runs.at(0)->frame_at(4)->routers.size(), 1u) << "layer 1 lacks an expert";
   EXPECT_EQ(loads(table, 4), (std::vector<std::uint32_t>{3, 9}));
   ASSERT_EQ(table.bad.count(), 10);
   const auto& bad = table.bad.first();
-  EXPECT_EQ(bad[0].reason, "count: \"1,234\": grouped digits are ambiguous; expected a plain number");
+  EXPECT_EQ(bad[0].reason, "count: \"1,23\": grouped digits are ambiguous; expected a plain number");
   EXPECT_EQ(bad[1].reason, "count: \"4294967296\", expected a whole number from 0 to 4294967295");
   EXPECT_EQ(bad[2].reason, "count: \"2.5\" is not whole");
   EXPECT_EQ(bad[6].reason, "expert: -1 stands for no expert");
@@ -503,10 +503,11 @@ TEST(ImportTable, ColumnsOfExpertsAreLoads) {
       << "one is missing";
 }
 
-TEST(ImportTable, SharesThatAreNoTokensDoNotCostTheLoss) {
-  const Imported table = read("step,loss,expert_0,expert_1\n0,4,0.25,0.5\n1,3,0.5,0.25\n");
+TEST(ImportTable, LoadsThatAreNoTokensDoNotCostTheLoss) {
+  const Imported table = read("step,loss,expert_0,expert_1\n0,4,-0.25,0.5\n1,3,x,0.25\n");
   EXPECT_EQ(table.bad.count(), 2);
-  EXPECT_EQ(table.bad.first().at(0).reason, "tokens_per_expert: 0.25 is not a whole number from 0 on");
+  EXPECT_EQ(table.bad.first().at(0).reason, "tokens_per_expert: -0.25 is no load of an expert");
+  EXPECT_NE(table.bad.first().at(1).reason.find("expert_0: \"x\" is not a number"), std::string::npos);
   EXPECT_EQ(table.runs.at(0)->value_at(Metric::ce_loss, kWholeRun, 1), 3.0f);
 }
 

@@ -30,7 +30,7 @@ TEST_F(PrintedForms, PrintedNamesAndValuesAreRead) {
         "msg=\"train step\" loss=7.25 step=STEP grad_norm=1.5",
         "step STEP loss: tensor(7.2500, device='cuda:0', grad_fn=<NllLossBackward0>) grad_norm: tensor(1.5)",
         "INFO - loss: 7.25, grad_norm: 1.5, global_step: STEP, interval_runtime: 1.2",
-        "epoch 001:     40 / 400 loss=7.25, nll_loss=7.1, num_updates=STEP, gnorm=1.5",
+        "epoch 001:     40 / 400 loss=7.4, nll_loss=7.25, num_updates=STEP, gnorm=1.5",
         "[1,0]<stdout>:step STEP loss 7.25 grad_norm 1.5\n[1,1]<stdout>:step STEP loss 9 grad_norm 9",
         "INFO rank=0 step STEP loss 7.25 grad_norm 1.5\nINFO rank=1 step STEP loss 9 grad_norm 9",
         "Training:  10%|#   | STEP/400 [00:10<01:30,  3.98it/s, loss=7.25, grad_norm=1.5]",

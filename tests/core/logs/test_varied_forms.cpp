@@ -318,11 +318,115 @@ TEST_F(VariedForms, WholeNumbersByExpertOfDifferentSumsAreAQuestion) {
 
 TEST_F(VariedForms, SharesMayHaveTheNameOfCounts) {
   const OpenedRuns opened = open(
-      {"a.csv", "step,loss,layer_0/load/expert_0,layer_0/load/expert_1\n0,3.5,0.25,0.75\n1,2.5,0,1\n2,2.5,0.5,2\n"});
+      {"a.csv", "step,loss,layer_0/load/expert_0,layer_0/load/expert_1\n0,3.5,0.25,0.75\n1,2.5,0,1\n2,2.5,0.5,1.5\n"});
   const History& run = *opened.histories.at(0);
-  EXPECT_EQ(run.frame_at(0)->routers.at(0).tokens_per_expert, (Counts{5000, 15000}));
-  EXPECT_TRUE(says(account_text(opened.accounts.at(0)), "below 1: read as shares of the step"));
-  EXPECT_TRUE(says(account_text(opened.accounts.at(0)), "line 4: tokens_per_expert: does not have a value for each"));
+  for (const int step : {0, 2})
+    EXPECT_EQ(run.frame_at(step)->routers.at(0).tokens_per_expert, (Counts{5000, 15000})) << step;
+  EXPECT_TRUE(says(account_text(opened.accounts.at(0)), "0.25 is not whole: read as shares of the step"));
+}
+
+TEST_F(VariedForms, MeansOfCountsAndHugeCountsAreSharesOfTheStep) {
+  for (const char* loads : {"[182.5, 547.5]", "[5e17, 1.5e18]", "[0.5, 1.5]", "[\"10,240\", \"30,720\"]"}) {
+    const OpenedRuns opened =
+        open({"a.jsonl", std::string("{\"step\":1,\"loss\":3.5,\"tokens_per_expert\":") + loads + "}\n"});
+    const Counts& counts = opened.histories.at(0)->frame_at(1)->routers.at(0).tokens_per_expert;
+    ASSERT_EQ(counts.size(), 2u) << loads;
+    EXPECT_EQ(counts[1], 3 * counts[0]) << loads;
+    EXPECT_EQ(opened.accounts.at(0).assumption(), "") << loads;
+  }
+  const OpenedRuns unclear = open({"a.jsonl", "{\"step\":1,\"loss\":3.5,\"tokens_per_expert\":[0.2, 0.1]}\n"});
+  EXPECT_TRUE(says(unclear.accounts.at(0).assumption(), "are they shares of tokens?"));
+  const OpenedRuns null = open({"a.jsonl", "{\"step\":1,\"loss\":3.5,\"tokens_per_expert\":[4, null]}\n"});
+  EXPECT_TRUE(says(account_text(null.accounts.at(0)), "an expert has no value"));
+}
+
+TEST_F(VariedForms, TheBaseOfALossIsThatOfItsPerplexity) {
+  const auto loss_of = [&](const char* values) {
+    const OpenedRuns opened = open({"a.jsonl", std::string("{\"step\":1,") + values + "}\n"});
+    return opened.histories.at(0)->value_at(Metric::ce_loss, kWholeRun, 1);
+  };
+  EXPECT_FLOAT_EQ(loss_of("\"loss\":4,\"ppl\":16"), 4 * static_cast<float>(kNatsOfBit));
+  EXPECT_FLOAT_EQ(loss_of("\"loss\":4.2,\"nll_loss\":4,\"ppl\":\"16.0\""), 4 * static_cast<float>(kNatsOfBit));
+  EXPECT_FLOAT_EQ(loss_of("\"loss\":4,\"perplexity\":54.6"), 4);
+  EXPECT_FLOAT_EQ(loss_of("\"loss\":4,\"ppl\":30"), 4) << "of another text";
+  const OpenedRuns late = open({"a.jsonl", "{\"step\":1,\"loss\":5}\n{\"step\":2,\"loss\":4,\"ppl\":16}\n"});
+  EXPECT_TRUE(says(account_text(late.accounts.at(0)), "is it in bits?"));
+}
+
+TEST_F(VariedForms, TotalsSinceTheStartAreAskedForAndTaken) {
+  std::string text;
+  for (int step = 0; step < 20; ++step)
+    text += "{\"step\":" + std::to_string(step) + ",\"loss\":3,\"tokens_per_expert\":[" + std::to_string(3 * step + 3) +
+            ',' + std::to_string(5 * step + 5) + "]}\n";
+  EXPECT_TRUE(says(open({"a.jsonl", text}).accounts.at(0).assumption(), "are these its tokens since the start?"));
+  ImportOptions stated;
+  stated.rules.push_back("[[tag]]\npattern = \"tokens_per_expert\"\nmeans = \"tokens_per_expert_so_far\"\n");
+  const OpenedRuns opened = open({"a.jsonl", text}, stated);
+  EXPECT_EQ(opened.accounts.at(0).assumption(), "");
+  EXPECT_EQ(opened.histories.at(0)->frame_at(9)->routers.at(0).tokens_per_expert, (Counts{3, 5}));
+}
+
+TEST_F(VariedForms, AListOfTheLargestLoadsAndOtherNumbersOfExpertsAreAskedFor) {
+  std::string rows = "step,layer,expert,tokens\n", lines;
+  for (int step = 0; step < 10; ++step) {
+    for (const char* expert : {"0", "7", "13"}) rows += std::to_string(step) + ",0," + expert + ",100\n";
+    lines += "{\"step\":" + std::to_string(step) + ",\"num_experts\":8,\"tokens_per_expert\":[3,5]}\n";
+  }
+  EXPECT_TRUE(says(open({"a.csv", rows}).accounts.at(0).assumption(), "as a list of the largest loads has"));
+  ImportOptions stated;
+  stated.routed.experts = 14;
+  EXPECT_EQ(open({"a.csv", rows}, stated).accounts.at(0).assumption(), "");
+  const OpenedRuns local = open({"a.jsonl", lines});
+  EXPECT_TRUE(std::ranges::any_of(local.histories.at(0)->markers(), [](const Marker& marker) {
+    return marker.kind == kAssumptionMarker && says(marker.text, "the log states 8 experts, but has loads of 2");
+  }));
+}
+
+TEST_F(VariedForms, ValuesByNameOneAfterTheOtherAreJoined) {
+  std::string list, lines;
+  for (const char* name : {"train_loss", "grad_norm"})
+    for (int step = 0; step < 40; ++step) {
+      const std::string entry = std::string("{\"key\":\"") + name + "\",\"value\":" + std::to_string(9.5 - 0.1 * step) +
+                                ",\"step\":" + std::to_string(step) + '}';
+      list += (list.empty() ? "[" : ",") + entry;
+      lines += entry + '\n';
+    }
+  for (const FileOfLog& file : {FileOfLog{"a.json", list + ']'}, FileOfLog{"a.jsonl", lines}}) {
+    const OpenedRuns opened = open(file);
+    const History& run = *opened.histories.at(0);
+    EXPECT_EQ(run.count(), 40) << file.name;
+    EXPECT_EQ(run.value_at(Metric::ce_loss, kWholeRun, 0), 9.5f) << file.name;
+    EXPECT_EQ(run.value_at(Metric::grad_norm, kWholeRun, 0), 9.5f) << file.name;
+  }
+}
+
+TEST_F(VariedForms, StatedPartsOfAStepAreJoined) {
+  const FileOfLog file{"a.jsonl",
+                       "{\"step\":1,\"accum_idx\":0,\"loss\":2,\"tokens_per_expert\":[1,7]}\n"
+                       "{\"step\":1,\"accum_idx\":1,\"loss\":3,\"tokens_per_expert\":[4,4]}\n"
+                       "{\"step\":1,\"accum_idx\":2,\"loss\":7,\"tokens_per_expert\":[4,4]}\n"};
+  ImportOptions stated;
+  stated.rules.push_back("[[tag]]\npattern = \"accum_idx\"\nmeans = \"part\"\n");
+  const OpenedRuns opened = open(file, stated);
+  const History& run = *opened.histories.at(0);
+  EXPECT_EQ(run.frame_at(1)->routers.at(0).tokens_per_expert, (Counts{9, 15}));
+  EXPECT_EQ(run.value_at(Metric::ce_loss, kWholeRun, 1), 4.0f);
+}
+
+TEST_F(VariedForms, TablesOfOneFigureAndGroupsOfDigitsAreRead) {
+  const OpenedRuns neptune =
+      open({"train_loss.csv", ",step,value,timestamp\n0,0.0,9.5,2026-11-30\n1,10.0,9.25,2026-11-30\n"});
+  EXPECT_EQ(neptune.histories.at(0)->value_at(Metric::ce_loss, kWholeRun, 10), 9.25f);
+  const OpenedRuns aim = open({"aim.csv",
+                               "run.hash,metric.name,metric.context,step,metric.value\n"
+                               "ab,loss,\"{'subset': 'train'}\",0,3.5\nab,loss,\"{'subset': 'val'}\",0,4.5\n"});
+  EXPECT_EQ(aim.histories.at(0)->value_at(Metric::ce_loss, kWholeRun, 0), 3.5f);
+  EXPECT_EQ(aim.histories.at(0)->value_at(Metric::val_loss, kWholeRun, 0), 4.5f);
+  const OpenedRuns commas = open({"t.tsv", "step\tloss\ttokens/s\n900\t3.500\t72,914\n1,000\t3.250\t72,915\n"});
+  EXPECT_EQ(commas.histories.at(0)->value_at(Metric::tokens_per_s, kWholeRun, 1000), 72915.0f);
+  const OpenedRuns blanks =
+      open({"b.csv", "step;loss;expert_0;expert_1\n0;9,5000;5\u202f437;1\u00a0346\n1;9,2500;5\u202f437;1\u00a0346\n"});
+  EXPECT_EQ(blanks.histories.at(0)->frame_at(1)->routers.at(0).tokens_per_expert, (Counts{5437, 1346}));
 }
 
 TEST_F(VariedForms, AContextBesideNamesAndValuesIsHeeded) {
