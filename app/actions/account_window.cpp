@@ -337,6 +337,7 @@ AccountTable::AccountTable(QWidget* parent) : QTreeWidget(parent) {
   setTextElideMode(Qt::ElideMiddle);
   setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   for (const auto& [column, widest] : kElidedColumns) header()->setSectionResizeMode(column, QHeaderView::Interactive);
+  followFont(this, [this] { fitColumns(); });
   connect(this, &QTreeWidget::currentItemChanged, this, [this](const QTreeWidgetItem* item) {
     const int row = item ? item->data(kNameColumn, Qt::UserRole).toInt() : -1;
     if (row >= 0) emit chosen(rows_[row]);

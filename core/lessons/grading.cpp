@@ -49,7 +49,7 @@ void choose_those_that_count(std::vector<GradedHandIn>& graded) {
   for (const auto& [student_and_set, rows] : hand_ins) {
     const GradedHandIn* best = *std::ranges::max_element(rows, {}, &GradedHandIn::score);
     for (GradedHandIn* row : rows) {
-      row->counts = row == best;
+      row->counts = row == best && !row->assignment.empty();
       if (rows.size() > 1)
         row->problem += fmt::format("{}student {} has several hand-ins for this problem set; the most marks has {}",
                                     row->problem.empty() ? "" : "; ", row->student, best->file);

@@ -122,7 +122,8 @@ bool may_have_decimal_comma(std::string_view text) {
 }
 
 void drop_groups(std::string& text) {
-  if (is_like_number(text)) text = without_groups(text).value_or(text);
+  const bool may_be_list = std::ranges::count(text, ',') > 1;  // whose name decides
+  if (!may_be_list && is_like_number(text)) text = without_groups(text).value_or(text);
 }
 
 void write_decimal_point(std::string& text) {

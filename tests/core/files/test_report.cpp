@@ -30,7 +30,7 @@ TEST(Report, TextLeavesOutColumnsWithoutValues) {
   ValueTable table({{"run"}, {"SQNR", "dB"}, {"steps"}, {"loss"}});
   table.add("A", std::nan(""), 4, 1234567.0);
   EXPECT_EQ(to_text(table), "run  steps       loss\nA        4  1.235e+06\n");
-  EXPECT_EQ(to_text({}), "");
+  EXPECT_EQ(to_text(ValueTable()), "");
 }
 
 TEST(Report, TextIsSafeForATerminal) {
