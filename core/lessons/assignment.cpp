@@ -279,7 +279,8 @@ std::string hand_in_form(const Assignment& assignment, const std::string& studen
       "\n# The runs, all on your seed. Open the recordings in the window, or print figures: moescope-cli figures RUN.\n"
       "# Means of the last 50 steps: moescope-cli figures RUN --last 50; or page Overview, panel Loss, Smoothing in "
       "its\n"
-      "# menu, the number at the end of the curve. Add your own settings by --set KEY=VALUE:\n";
+      "# menu, the number at the end of the curve. Add your own settings by --set KEY=VALUE; of one key the last "
+      "counts:\n";
   for (int run = 0; run < std::ssize(lesson.runs); ++run)
     text += fmt::format("#   moescope-cli train{} -o {}-{}.moescope\n", train_options(assignment, lesson.runs[run]),
                         run_letter(run), lesson.runs[run].name);
