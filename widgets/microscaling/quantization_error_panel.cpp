@@ -60,6 +60,15 @@ std::vector<TableValue> operandKeys(std::int64_t step, const QuantFrame& quant) 
           quant.format.name};
 }
 
+// In the order of the findings on formats: first by the share flushed to zero if it is beyond its limit, then by SQNR.
+bool losesMore(const QuantFrame& quant, const QuantFrame& other) {
+  const auto loss = [](const QuantFrame& operand) {
+    const bool is_beyond = operand.underflow > underflow_limit(operand.format);
+    return std::pair(is_beyond ? operand.underflow : 0.0f, -operand.sqnr_db);
+  };
+  return loss(quant) > loss(other);
+}
+
 }  // namespace
 
 QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* parent)
@@ -137,7 +146,7 @@ QString QuantizationErrorPanel::status() const {
   const auto frame = selection_->quantFrame();
   const GemmClass gemm_class = selection_->tensor().gemm_class();
   if (!frame || !firstOf(*frame, gemm_class)) return {};
-  if (isByRun()) return timeStatus(frame->step, true) + QString(", a cell: the worst layer");
+  if (isByRun()) return timeStatus(frame->step, true) + QString(", a cell: the layer that loses most");
   return QString("%1, %2").arg(timeStatus(frame->step, true), formatsOf(*frame, gemm_class));
 }
 
@@ -311,7 +320,7 @@ void QuantizationErrorPanel::indexCells() {
     place.layer = 0;
     const auto column = std::ranges::lower_bound(tensors_, place, comesBefore) - tensors_.begin();
     const QuantFrame*& cell = cells_[row * tensors_.size() + column];
-    if (!cell || std::isnan(cell->sqnr_db) || quant.sqnr_db < cell->sqnr_db) cell = &quant;
+    if (!cell || std::isnan(cell->sqnr_db) || losesMore(quant, *cell)) cell = &quant;
   };
   for (std::size_t run = 0; run < (isByRun() ? runs_.size() : 1); ++run)
     for (const QuantFrame& quant : frameOf(run).quants)
