@@ -49,8 +49,8 @@ std::optional<bool> is_big_endian_utf16(std::string_view text) {
 void take_utf16(std::string& bytes, bool is_big_endian, std::string& text) {
   std::u16string units;
   for (std::size_t i = 0; i + 1 < bytes.size(); i += 2)
-    units += static_cast<unsigned char>(bytes[i + !is_big_endian]) << 8 |
-             static_cast<unsigned char>(bytes[i + is_big_endian]);
+    units.push_back(static_cast<char16_t>(static_cast<unsigned char>(bytes[i + !is_big_endian]) << 8 |
+                                          static_cast<unsigned char>(bytes[i + is_big_endian])));
   if (!units.empty() && U16_IS_LEAD(units.back())) units.pop_back();
   for (std::size_t at = 0; at < units.size();) {
     UChar32 character = 0;
