@@ -258,7 +258,7 @@ void HtmlReport::comparison() {
       const Conclusion& c = judged.conclusion(place);
       QString gap = is_missing(c.gap) ? QString() : signedFixed(c.gap, 4), reason;
       if (!is_missing(c.half_width)) gap = gapText(c);
-      const float share = c.matters > 0 ? 100 * judging().matters * c.gap / c.matters : kNoValue;
+      const float share = c.matters > 0 ? static_cast<float>(100 * judging().matters * c.gap / c.matters) : kNoValue;
       const QString percent = is_missing(share) ? QString() : signedFixed(share, 2);
       if (const auto reasons = verdict_reasons(c); !reasons.empty()) reason = html(reasons.front());
       rows +=

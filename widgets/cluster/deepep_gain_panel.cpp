@@ -138,7 +138,8 @@ void XyPlot::paintTags(QPainter& painter) const {
       const QPointF at = place(s.points[i]);
       const QSizeF size(fontMetrics().horizontalAdvance(s.tags[i]), height);
       for (int direction = 0; direction < kTagPlaces; ++direction) {
-        const double angle = 2 * std::numbers::pi * (direction % 8) / 8, distance = (2 + direction / 8) * radius;
+        const int ring = 2 + direction / 8;  // eight places in each
+        const double angle = 2 * std::numbers::pi * (direction % 8) / 8, distance = ring * radius;
         const QPointF away(std::cos(angle), std::sin(angle));
         QRectF rect(QPointF(), size);
         rect.moveCenter(at + away * distance +
