@@ -169,7 +169,6 @@ QStringList XyPlot::readoutAt(QPoint position) const {
 
 namespace {
 
-constexpr int kNodeRanks = 8;
 constexpr int kBetweenPointsMs = 1000;  // pause between two points of a router in training
 
 constexpr const char* kStepTip =
