@@ -230,7 +230,7 @@ void RankMatrix::paintRanks(QPainter& painter) const {
   painter.setFont(font());
   painter.setPen(mutedText(palette()));
   painter.drawText(QRect(0, fromTop(), cells.left(), line), Qt::AlignLeft | Qt::AlignTop,
-                   isLow() ? legend().caption.section(u',', 0, 0) + ", from" : QString("from"));
+                   legend().caption.section(u',', 0, 0) + ", from");
   painter.drawText(QRect(0, cells.bottom() + 1, cells.left() - kSpace4, line), Qt::AlignLeft | Qt::AlignVCenter,
                    fittingText({"to rank", "to"}, fontMetrics(), cells.left() - kSpace8));
 }
