@@ -138,7 +138,7 @@ class JsonReader {
   // is a text or has no logprob.
   void take_content(JsonValue list) {
     for (const JsonValue item : list_of(list, "content", 0, ""))
-      if (!item.is_object() || !fields_of(item, "content").find("logprob")) return;
+      if (item["logprob"].error() != simdjson::SUCCESS) return;
     found_.unnamed.push_back(sequence_of(list));
   }
 

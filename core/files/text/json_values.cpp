@@ -52,7 +52,7 @@ void JsonFields::order() {
   fields_.erase(fields_.begin(), std::unique(fields_.rbegin(), fields_.rend(), same_as_next).base());
 }
 
-const JsonValue* JsonFields::find(std::string_view key) const {
+const JsonValue* JsonFields::find(std::string_view key) const& {
   // Few keys are compared faster than they are ordered, since most of them differ in length.
   const auto found = fields_.size() <= 8 ? std::ranges::find(fields_, key, &Field::key)
                                          : std::ranges::lower_bound(fields_, key, {}, &Field::key);

@@ -27,7 +27,8 @@ class JsonFields {
   };
   explicit JsonFields(simdjson::dom::object object);
   explicit JsonFields(std::vector<Field> fields) : fields_(std::move(fields)) { order(); }
-  const JsonValue* find(std::string_view key) const;  // nullptr if absent
+  const JsonValue* find(std::string_view key) const&;       // nullptr if absent
+  const JsonValue* find(std::string_view key) && = delete;  // the value would be gone with the fields
   auto begin() const { return fields_.begin(); }
   auto end() const { return fields_.end(); }
 
@@ -41,6 +42,7 @@ JsonFields fields_of(JsonValue value, const char* key, const char* reason = "not
 
 // Returns the value of the first of these keys that is present and not null; nullptr if there is none.
 const JsonValue* member(const JsonFields& fields, std::initializer_list<const char*> keys);
+const JsonValue* member(JsonFields&& fields, std::initializer_list<const char*> keys) = delete;
 JsonValue required(const JsonFields& fields, const char* key);  // throws Unreadable "no KEY" if it is absent or null
 
 // Numbers may be quoted: "2.5", "NaN", "-Infinity".

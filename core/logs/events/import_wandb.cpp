@@ -188,7 +188,8 @@ class HistoryRows {
   void add(std::string_view key, const std::string& json, LogRecord& record) {
     const std::size_t before = record.values.size();
     try {
-      json_.add(key, *lines_.parse("{\"value\":" + json + "}").find("value"), record);
+      const JsonFields item = lines_.parse("{\"value\":" + json + "}");
+      json_.add(key, *item.find("value"), record);
     } catch (const Unreadable& unreadable) {
       record.values.resize(before);
       record.add(key).problem = record.keep(unreadable.what());

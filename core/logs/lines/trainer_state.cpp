@@ -303,10 +303,11 @@ std::vector<JsonFields::Field> histories_of(const JsonFields& state, int depth =
     const bool are_named = is_list && is_history(*list.begin());
     if (is_list ? !are_named && are_steps(*list.begin()) : is_history(field.value)) found.push_back(field);
     if (field.value.is_object() && depth == 0 && below.empty()) below = histories_of(fields_or_none(field.value), 1);
-    for (std::size_t i = 0; are_named && i < list.size(); ++i)
-      if (const JsonValue* name = member(fields_or_none(list.at(i).value_unsafe()), {"name", "run", "run_name", "id"});
-          name && name->is_string())
-        below.push_back({name->get_string().value_unsafe(), list.at(i).value_unsafe()});
+    for (std::size_t i = 0; are_named && i < list.size(); ++i) {
+      const JsonFields run = fields_or_none(list.at(i).value_unsafe());
+      const JsonValue* const name = member(run, {"name", "run", "run_name", "id"});
+      if (name && name->is_string()) below.push_back({name->get_string().value_unsafe(), list.at(i).value_unsafe()});
+    }
   }
   if (found.size() < 2) found = std::move(below);
   const bool are_columns = std::ranges::any_of(found, [](const auto& f) { return !steps_of_history(f.value); });
