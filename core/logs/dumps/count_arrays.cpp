@@ -10,6 +10,7 @@
 #include "core/files/text/text_escape.h"
 #include "core/files/text/words.h"
 #include "core/logs/dumps/dump_readers.h"
+#include "core/logs/lines/printed_number.h"
 #include "core/logs/routing/routed_tokens.h"
 #include "core/logs/runs/log_record.h"
 #include "core/logs/runs/log_runs.h"
@@ -37,7 +38,11 @@ CountName name_of(const CountArray& array, const std::string& path) {
     name.counts = array.shape.size() == 1;
   }
   const bool is_single_number = array.shape.empty() && name.expert < 0 && name.unnamed_numbers.empty();
-  name.counts = name.counts && !is_single_number;
+  const std::string_view before = std::string_view(array.name).substr(0, array.name.rfind('.'));
+  const bool is_keyed_by_expert =  // "layers.3.experts.7" of {"layers.3.experts": {"7": 120}}
+      array.shape.empty() && name.expert >= 0 && before.size() < array.name.size() && before.ends_with("experts") &&
+      is_digit(array.name.back());
+  name.counts = (name.counts && !is_single_number) || is_keyed_by_expert;
   return name;
 }
 

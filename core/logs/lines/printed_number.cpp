@@ -239,7 +239,9 @@ bool is_no_value(std::string_view cell) {
 }
 
 void set_value(std::string_view cell, NamedValue& value, Commas commas) {
-  const bool has_entries = commas == Commas::between_entries && std::ranges::count(cell, ',') > 1;
+  const auto commas_in_cell = [&] { return std::ranges::count(cell, ','); };  // that of "45,123" may be in a number
+  const bool has_entries =
+      commas == Commas::between_entries && (commas_in_cell() > 1 || (commas_in_cell() == 1 && !printed_number(cell)));
   const bool is_clear = !has_entries && (commas == Commas::between_groups || !may_have_decimal_comma(cell));
   if (const std::optional<double> number = is_clear ? printed_number(cell) : std::nullopt) {
     value.numbers = {*number};

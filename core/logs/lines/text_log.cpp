@@ -363,7 +363,7 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
   record.text = text;
   record.epoch = epoch_in(piece);
   set_printed(place->number, true, record.add(place->word), record);
-  bool known = false, has_loss = false, nan_iterations = false;
+  bool known = false, has_loss = false, has_loads = false, nan_iterations = false;
   std::string expert_prefix, loss_name;
   const auto add = [&](PrintedPair pair) {
     nan_iterations = nan_iterations || (pair.name == "number of nan iterations" && pair.number != "0");
@@ -373,6 +373,7 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
     const bool is_figure = rule && is_shown(rule->means);
     if (text != MeasuredOn::training && !is_loss) return record.values.resize(values);
     known = known || is_figure || pair.is_numbered;
+    has_loads = has_loads || (rule && rule->means <= TagMeaning::load_share);
     if (rule && rule->column == "ce_loss") loss_name = pair.name;
     knows_program_ = knows_program_ || (is_figure && rule->certainty == Certainty::known_program);
     has_loss = has_loss || (is_loss && printed_number(pair.number) != -1);  // -1: this rank has none
@@ -397,7 +398,11 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
   }
   if (!known || text == MeasuredOn::test) return false;
   if (!is_in_bracket) below_ = Below::loads;
-  if (!is_wanted_rank(rank, has_loss)) {
+  const std::size_t digit = rank.find_last_of("0123456789");
+  if (has_loads && digit != rank.npos && !has(rank, "|")) {  // of its own tokens or experts, which RunBuilder joins
+    const std::size_t begin = rank.find_last_not_of("0123456789", digit) + 1;
+    set_printed(rank.substr(begin, digit + 1 - begin), true, record.add("rank"), record);
+  } else if (!is_wanted_rank(rank, has_loss)) {
     open_step_.clear();
     return true;
   }

@@ -56,6 +56,18 @@ std::optional<int> place_of_step(std::string_view name) {
   return match && match->rule->means == TagMeaning::step_number ? std::optional(match->rule->place) : std::nullopt;
 }
 
+bool is_pair(JsonValue entry) {
+  JsonList pair;
+  return entry.get(pair) == simdjson::SUCCESS && pair.size() == 2 && pair.at(0).is_number();
+}
+
+// True for the loss as pairs of step and value, [[10, 2.5], [20, 2.4]].
+bool is_loss_by_step(const JsonFields::Field& field) {
+  const auto match = TagMap::built_in().find(field.key);
+  const std::vector<JsonValue> points = entries_of(field.value);
+  return match && match->rule->column == "ce_loss" && points.size() > 1 && std::ranges::all_of(points, is_pair);
+}
+
 // Turns a JSON object in which the values of all steps stand together into the steps of a log (docs/logs.md).
 class JsonColumns {
  public:
@@ -72,7 +84,7 @@ class JsonColumns {
  private:
   void add(const std::string& path, const JsonFields& object, int depth);
   bool add_table(const JsonFields& object);
-  bool add_points(const std::string& name, JsonList list);
+  bool add_points(const std::string& name, JsonList list, bool are_pairs);
   bool add_columns(const std::string& path, const JsonFields& object);
   bool add_by_step(const JsonFields& object);
   void add_epochs(const JsonFields& object);
@@ -91,13 +103,14 @@ JsonColumns::JsonColumns(const JsonFields& object) {
 
 void JsonColumns::add(const std::string& path, const JsonFields& object, int depth) {
   if (add_table(object) || add_columns(path, object) || add_by_step(object) || depth == kDeepestColumns) return;
+  const bool are_pairs = std::ranges::any_of(object, is_loss_by_step);
   for (const JsonFields::Field& field : object) {
     const bool is_repeated = path == field.key || path.ends_with('/' + std::string(field.key));
     const std::string name =
         path.empty() || is_repeated || path == "metrics" ? std::string(field.key) : path + '/' + std::string(field.key);
     JsonList list;
     if (field.value.is_object()) add(name, fields_of(field.value, ""), depth + 1);
-    if (field.value.get(list) != simdjson::SUCCESS || add_points(name, list)) continue;
+    if (field.value.get(list) != simdjson::SUCCESS || add_points(name, list, are_pairs)) continue;
     for (const JsonValue entry : list) {  // [{"name": "loss", "steps": [1, 2], "values": [8.1, 7.9]}]
       const JsonFields series = fields_or_none(entry);
       if (const JsonValue* series_name = member(series, {"name", "tag", "metric"});
@@ -107,10 +120,13 @@ void JsonColumns::add(const std::string& path, const JsonFields& object, int dep
   }
 }
 
-// Adds a list of objects with a step and a value. Returns false if it is none.
-bool JsonColumns::add_points(const std::string& name, JsonList list) {
+// Adds a list of objects with a step and a value, or of pairs of them. Returns false if it is none.
+bool JsonColumns::add_points(const std::string& name, JsonList list, bool are_pairs) {
   for (const JsonValue entry : list) {
-    const JsonFields point = fields_or_none(entry);
+    const JsonFields point =
+        are_pairs && is_pair(entry)
+            ? JsonFields({{"step", entry.at(0).value_unsafe()}, {"value", entry.at(1).value_unsafe()}})
+            : fields_or_none(entry);
     const JsonValue* const value = member(point, {"value", "y"});
     const auto step =
         std::ranges::find_if(point, [](const auto& field) { return place_of_step(field.key).has_value(); });

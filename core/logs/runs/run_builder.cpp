@@ -455,6 +455,8 @@ bool RunBuilder::add(Name& name, const NamedValue& value, const LogRecord& recor
   if (expert >= 0 || value.leaves_out_zeros) return add_experts(name, value, layer, expert, step);
   if (value.is_list) return add_list(name, value, layer, step);
   if (value.numbers.empty()) refuse_value(match.rule->column, value_text(value) + " is not a list");
+  if (match.layer >= 0 && match.rule->pattern.ends_with("expert/{layer}"))  // one number of "tokens_per_expert/3"
+    return add_experts(name, value, -1, match.layer, step);
   AccountBook::leave_out(name.counts, kOneNumber);
   if (log_->is_collected && std::exchange(name.is_shown, false))
     note(in_quotes(name.name) + " is not shown: " + kOneNumber);

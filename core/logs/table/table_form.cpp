@@ -130,9 +130,12 @@ void find_figures(const TagMap& tags, const std::vector<std::string>& names, con
     const std::string& name = names[i];
     const bool is_other = i == form.step || i == form.layer || i == form.expert || i == form.name || i == form.value ||
                           std::ranges::count(form.other_steps, i) > 0 || is_load[i];
-    if (is_other || name.empty()) continue;  // pandas writes its index without a name
+    if (is_other || (name.empty() && form.step >= 0)) continue;  // pandas writes its index without a name
     const bool is_repeated = !known_names.insert(spelled[i]).second;
-    form.figures.push_back({i, is_repeated ? fmt::format("{} (column {})", name, i + 1) : name, {}});
+    std::string figure = name;
+    if (is_repeated) figure += fmt::format(" (column {})", i + 1);
+    if (name.empty()) figure = fmt::format("column {}", i + 1);
+    form.figures.push_back({i, std::move(figure), {}});
   }
 }
 
@@ -253,7 +256,8 @@ CellRows first_rows(std::string_view beginning, char delimiter, std::size_t most
     if (first.empty() && remark.size() == row.cells.size() && is_like_number(row.cells[0]) &&
         !is_like_number(remark[0]))
       first.push_back(remark);
-    first.emplace_back(row.cells.begin(), row.cells.end());
+    if (first.empty() || !std::ranges::equal(row.cells, first[0]))  // some programs print the header again
+      first.emplace_back(row.cells.begin(), row.cells.end());
   };
   try {
     CsvRows rows(delimiter);

@@ -471,6 +471,40 @@ TEST_F(FurtherLayouts, CommasOfLoadsAreBetweenTheirEntries) {
   EXPECT_EQ(text.histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{12, 14, 9}));
   const auto columns = open("columns.csv", "step,loss,expert_0,expert_1\n10,2.5,\"1,234\",500\n20,2.5,\"1,234\",500\n");
   EXPECT_EQ(columns.histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{1234, 500}));
+  const auto pair = open("pair.csv", "step,loss,expert_counts\n10,2.5,\"3769,4423\"\n20,2.5,\"3769,4423\"\n");
+  EXPECT_EQ(pair.histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{3769, 4423}));
+}
+
+TEST_F(FurtherLayouts, OneNumberOfANameWithoutALayerIsOfAnExpert) {
+  const auto columns =
+      open("columns.csv", "step,loss,tokens_per_expert_0,tokens_per_expert_1\n10,2.5,12,500\n20,2.5,12,500\n");
+  EXPECT_EQ(columns.histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{12, 500}));
+  const auto lists = open("lists.jsonl", at_two_steps("{\"step\":STEP,\"loss\":2.5,\"tokens_per_expert_3\":[7,9]}\n"));
+  EXPECT_EQ(lists.histories.at(0)->frame_at(20)->routers.at(0).layer, 3);
+}
+
+TEST_F(FurtherLayouts, LoadsOfPrintedRanksAreAdded) {
+  const auto run = open("ranks.log", at_two_steps("[rank 0] step STEP loss 2.5 tokens_per_expert [5, 1]\n"
+                                                  "[rank 1] step STEP loss 3.5 tokens_per_expert [2, 1]\n"));
+  EXPECT_EQ(run.histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{7, 2}));
+  EXPECT_EQ(run.histories.at(0)->value_at(Metric::ce_loss, kWholeRun, 20), 3.0f);
+}
+
+TEST_F(FurtherLayouts, SeriesOfPairsBeginWithTheStep) {
+  const auto run = open("pairs.json", R"({"loss":[[10,2.5],[20,2.25]],"layer_1/tokens_per_expert":[[20,[3,5]]]})");
+  EXPECT_EQ(run.histories.at(0)->steps(), (StepRange{10, 20}));
+  EXPECT_EQ(run.histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{3, 5}));
+}
+
+TEST_F(FurtherLayouts, TablesOfBlanksMayRepeatTheirHeader) {
+  std::string text;
+  for (const char* row : {"10 2.5 12", "20 2.25 13"}) text += "  step  loss  tok/s\n  " + std::string(row) + '\n';
+  EXPECT_EQ(open("table.log", text).histories.at(0)->steps(), (StepRange{10, 20}));
+}
+
+TEST_F(FurtherLayouts, CountsMayHaveTheirExpertsAsKeys) {
+  const auto run = open("counts.json", R"({"model.layers.3.mlp.experts":{"0":120,"1":80}})");
+  EXPECT_EQ(run.histories.at(0)->frame_at(0)->routers.at(0).tokens_per_expert, (LoadCounts{120, 80}));
 }
 
 TEST_F(FurtherLayouts, HistogramsOfExpertNumbersAreLoads) {
