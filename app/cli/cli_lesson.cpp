@@ -93,6 +93,12 @@ std::function<void(int, int)> run_progress(const LessonOptions& options) {
   return [](int ended, int all) { print_to(stderr, "{} of {} runs\n", ended, all); };
 }
 
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error) throw OutputError("--out " + folder.string() + ": " + error.message());
+}
+
 void write_form(const LessonOptions& options) {
   const std::string form = hand_in_form(required_assignment(options.form, options.student), options.student);
   if (options.out.empty()) return print_out("{}", form);
@@ -102,6 +108,7 @@ void write_form(const LessonOptions& options) {
 
 void write_hand_in(const LessonOptions& options) {
   if (options.out.empty()) throw std::runtime_error("--hand-in: needs --out FILE, the file to hand in");
+  make_folder(std::filesystem::path(options.out).parent_path());
   guard_outputs({options.hand_in}, {{"--out", options.out}}, options.overwrite);
   ParsedHandIn parsed = load_hand_in(options.hand_in);
   if (!parsed.problems.empty()) throw std::runtime_error(joined(parsed.problems, "\n", &ConfigProblem::text));
@@ -132,9 +139,7 @@ void grade_folder(const LessonOptions& options) {
     files.push_back((out / std::filesystem::path(path).filename().replace_extension(".json")).string());
   std::vector<OutputFile> outputs;
   for (const std::string& file : files) outputs.push_back({"--out", file});
-  std::error_code error;
-  std::filesystem::create_directories(out, error);
-  if (error) throw OutputError("--out " + options.out + ": " + error.message());
+  make_folder(out);
   guard_outputs(paths, outputs, options.overwrite);
   const std::vector<GradedHandIn> graded = grade(paths, run_progress(options));
   write_output("", files[0], to_csv(marks_table(graded, true)));

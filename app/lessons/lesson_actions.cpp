@@ -33,10 +33,6 @@ namespace {
 constexpr int kPaneWidth = 400, kPaneWidthLarge = 480;
 constexpr int kLargeWindow = 1600;
 
-int numberOf(const std::string& name) {  // number of a built-in lesson, from 0; -1: another lesson
-  return index_in(lesson_names(), name);
-}
-
 // Gives the page the same margin to the window's edges as the panels have to each other.
 QWidget* inFrame(QWidget* page) {
   auto* around = new QWidget;
@@ -230,7 +226,7 @@ void LessonActions::begin(const QString& name_or_path) {
     return messages_->warn(name_or_path + ": " + unknown.join("\n"));
   layout_->lendToLesson();
   emit started();
-  guide_->start(parsed.lesson, numberOf(parsed.lesson.name), to_int(lesson_names().size()),
+  guide_->start(parsed.lesson, index_in(lesson_names(), parsed.lesson.name), to_int(lesson_names().size()),
                 steps_.value(QString::fromStdString(parsed.lesson.name)));
   showPane();
 }
@@ -268,7 +264,7 @@ void LessonActions::giveWindowBack() {
 }
 
 void LessonActions::startNext() {
-  const int next = numberOf(guide_->lesson().name) + 1;
+  const int next = index_in(lesson_names(), guide_->lesson().name) + 1;
   if (next <= 0 || next >= to_int(lesson_names().size())) return emit pageRequested();
   start(QString::number(next + 1));
 }

@@ -14,6 +14,7 @@
 #include <QToolButton>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "app/look/dialog_parts.h"
@@ -517,10 +518,8 @@ void LessonPane::showTasks(const QList<LessonTaskState>& tasks) {
 // Marks the card of the next action.
 void LessonPane::markActive() {
   const bool predicting = predict_card_->isVisibleTo(this) && !question_->answered();
-  const auto& tasks = tasks_->tasks();
   predict_card_->setActive(predicting);
-  do_card_->setActive(!predicting &&
-                      std::any_of(tasks.begin(), tasks.end(), [](const auto& task) { return !task.done; }));
+  do_card_->setActive(!predicting && !std::ranges::all_of(tasks_->tasks(), std::identity(), &LessonTaskState::done));
 }
 
 void LessonPane::showFigures(const QList<LessonFigureRow>& figures) {

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <set>
 #include <sstream>
+#include <tuple>
 
 #include "core/config/config_difference.h"
 #include "core/config/config_rules.h"
@@ -26,23 +28,16 @@ constexpr std::size_t kMaxHandInBytes = std::size_t{64} << 10;
 constexpr int kMaxQuestions = 100;  // steps of a problem set
 constexpr double kMaxCost = 4;      // of a run with the student's settings over that of the set's run
 
-const LessonFigure* find_value(const Lesson& lesson, const std::string& name) {
-  for (const LessonStep& step : lesson.steps)
-    for (const auto& [value, figure] : step.values)
-      if (value == name) return &figure;
-  return nullptr;
-}
-
 AssignmentNumber read_asked_number(TomlSection& section, const Lesson& lesson) {
   AssignmentNumber number;
   number.value = section.required_text("value");
   number.question = section.required_text("question");
   number.within = section.number("within", 0.02, 0, 1);
   number.marks = to_int(section.integer("marks", 1, 1, 100));
-  if (const LessonFigure* figure = find_value(lesson, number.value))
-    number.figure = *figure;
-  else
-    section.problem("value", "no [step.values] defines " + number.value);
+  for (std::size_t step = 0; step < lesson.steps.size(); ++step)
+    for (const auto& [value, figure] : lesson.steps[step].values)
+      if (value == number.value) std::tie(number.step, number.figure) = std::pair(step, figure);
+  if (number.figure.key.empty()) section.problem("value", "no [step.values] defines " + number.value);
   return number;
 }
 
@@ -128,6 +123,10 @@ std::string prediction_problem(const LessonPrediction& prediction, double made) 
   return made >= 0 || may_be_negative ? "" : fmt::format("is {:g}; allowed: 0 or more", made);
 }
 
+std::string head_of_hand_in(const std::string& assignment, const std::string& student, std::int64_t seed) {
+  return fmt::format("problem_set = \"{}\"\nstudent = \"{}\"\nseed = {}\n", assignment, student, seed);
+}
+
 // Returns the options by which moescope-cli trains a run of the set. Measurements that it leaves out cost time alone.
 std::string train_options(const Assignment& assignment, const RunConfig& config) {
   std::string options =
@@ -142,12 +141,42 @@ std::string train_options(const Assignment& assignment, const RunConfig& config)
 }
 
 std::string prediction_form(const LessonPrediction& prediction, int step) {
-  std::string text = toml_comment(prediction.question);
+  std::string text = '\n' + toml_comment(prediction.question);
   for (std::size_t i = 0; i < prediction.choices.size(); ++i)
     text += toml_comment(fmt::format("  {}: {}", i + 1, prediction.choices[i]));
   if (prediction.number)
     text += toml_comment(fmt::format("  Right: at most {:g} from what is measured", prediction.within));
-  return text + step_key(step) + " = \"?\"\n";
+  return text + "predictions." + step_key(step) + " = \"?\"\n";
+}
+
+std::string own_run_form(const Assignment& assignment, int run) {
+  const std::vector<LessonCheck> reached = aims(assignment, run);
+  std::string text =
+      fmt::format("\n# Your settings of run {}: take the # from a line; {} marks if it reaches all of this:\n",
+                  run_letter(run), kCheckMarks * reached.size());
+  for (const LessonCheck& aim : reached) text += toml_comment("- " + aim.text);
+  for (const Setting& setting : assignment.may_set.at(run)) {
+    const ConfigField& field = setting.field();
+    text += '\n' + toml_comment(field.help.substr(0, field.help.find(". "))) +  // later sentences answer predictions
+            fmt::format("# settings.{}.{} = {}    # {}\n", run_letter(run), setting.key(),
+                        toml_value(field.get(assignment.lesson.runs[run])), allowed_text(field));
+  }
+  return text;
+}
+
+std::string answer_form(const AssignmentNumber& number) {
+  return '\n' +
+         toml_comment(fmt::format("{}; may differ by {:g} % of its value; {}", number.question, 100 * number.within,
+                                  counted(number.marks, "mark", "marks"))) +
+         "answers." + number.value + " = \"?\"\n";
+}
+
+std::set<int> runs_of(const LessonStep& step) {
+  std::set<int> runs;
+  if (step.prediction && step.prediction->number) runs.insert(step.prediction->number->run());
+  for (const LessonCheck& check : step.checks) runs.insert(check.figure.run());
+  for (const auto& [name, figure] : step.values) runs.insert(figure.run());
+  return runs;
 }
 
 }  // namespace
@@ -193,8 +222,7 @@ std::vector<LessonCheck> aims(const Assignment& assignment, int run) {
   std::vector<LessonCheck> found;
   for (const LessonStep& step : assignment.lesson.steps)
     for (const LessonCheck& check : step.checks)
-      if (const auto* shown = std::get_if<RunFigure>(&check.figure.source); shown && shown->run == run)
-        found.push_back(check);
+      if (check.figure.run() == run) found.push_back(check);
   return found;
 }
 
@@ -246,62 +274,48 @@ ParsedHandIn load_hand_in(const std::string& path) {
 }
 
 std::string to_toml(const HandIn& hand_in) {
-  std::string text = fmt::format("problem_set = \"{}\"\nstudent = \"{}\"\nseed = {}\n\n[predictions]\n",
-                                 hand_in.assignment, hand_in.student, hand_in.seed);
-  for (const auto& [step, made] : hand_in.predictions) text += step_key(step) + " = " + toml_value(made) + '\n';
-  text += "\n[answers]\n";
-  for (const auto& [value, answer] : hand_in.answers) text += value + " = " + toml_value(answer) + '\n';
-  for (const auto& [run, settings] : hand_in.settings) {
-    text += std::string("\n[settings.") + run_letter(run) + "]\n";
-    for (const auto& [setting, value] : settings) text += setting.key() + " = " + toml_value(value) + '\n';
-  }
-  text += "\n[losses]\n";
-  for (const auto& [run, digest] : hand_in.losses) text += std::string(1, run_letter(run)) + " = \"" + digest + "\"\n";
+  std::string text = head_of_hand_in(hand_in.assignment, hand_in.student, hand_in.seed) + '\n';
+  for (const auto& [step, made] : hand_in.predictions)
+    text += "predictions." + step_key(step) + " = " + toml_value(made) + '\n';
+  for (const auto& [value, answer] : hand_in.answers) text += "answers." + value + " = " + toml_value(answer) + '\n';
+  for (const auto& [run, settings] : hand_in.settings)
+    for (const auto& [setting, value] : settings)
+      text += fmt::format("settings.{}.{} = {}\n", run_letter(run), setting.key(), toml_value(value));
+  for (const auto& [run, digest] : hand_in.losses) text += fmt::format("losses.{} = \"{}\"\n", run_letter(run), digest);
   return text;
 }
 
 std::string hand_in_form(const Assignment& assignment, const std::string& student) {
   const Lesson& lesson = assignment.lesson;
-  std::string text =
-      toml_comment(fmt::format("{}. {} marks.", lesson.title, max_marks(assignment))) +
-      "# Replace every \"?\" by a number: first the predictions, then train the runs, then the answers. Choose your\n"
-      "# settings at the end: take the # from a line. A prediction has half a mark if it is made, and half a mark if\n"
-      "# it is right; the runs have 1 mark if the losses of all are those of their settings. Then\n"
-      "#   moescope-cli lesson --hand-in THIS_FILE -o HAND_IN.toml\n"
-      "# trains the runs again and writes the file that you hand in.\n\n";
-  text += fmt::format("problem_set = \"{}\"\nstudent = \"{}\"\nseed = {}\n\n[predictions]\n", lesson.name,
-                      student_name(student), seed_of_student(student));
+  std::string text = toml_comment(fmt::format(
+      "{}. {} marks.\n"
+      "Fill in this file from top to bottom with a text editor: replace every \"?\" by a number. A prediction has half "
+      "a mark if it is made, and half a mark if it is right. Make it before you train: nobody checks that, it is left "
+      "to your honour. The runs have 1 mark if the losses of all are those of their settings and your seed.\n"
+      "Add your own settings to the command of their run by --set KEY=VALUE; of one key the last counts. "
+      "Open the recordings in the window, or print figures: moescope-cli figures RUN. Means of the last 50 steps: "
+      "moescope-cli figures RUN --last 50; or page Overview, panel Loss, Smoothing in its menu, the number at the end "
+      "of the curve.\n"
+      "At the end, moescope-cli lesson --hand-in THIS_FILE -o HAND_IN.toml trains the runs again and writes the file "
+      "that you hand in.",
+      lesson.title, max_marks(assignment)));
+  text += '\n' + head_of_hand_in(lesson.name, student_name(student), seed_of_student(student));
+  std::set<int> known = {-1};
   for (std::size_t i = 0; i < lesson.steps.size(); ++i) {
-    text += '\n' + toml_comment(fmt::format("{}. {}\n{}", i + 1, lesson.steps[i].title, lesson.steps[i].text));
-    if (lesson.steps[i].prediction) text += prediction_form(*lesson.steps[i].prediction, to_int(i));
-  }
-  text +=
-      "\n# The runs, all on your seed. Open the recordings in the window, or print figures: moescope-cli figures RUN.\n"
-      "# Means of the last 50 steps: moescope-cli figures RUN --last 50; or page Overview, panel Loss, Smoothing in "
-      "its\n"
-      "# menu, the number at the end of the curve. Add your own settings by --set KEY=VALUE; of one key the last "
-      "counts:\n";
-  for (int run = 0; run < std::ssize(lesson.runs); ++run)
-    text += fmt::format("#   moescope-cli train{} -o {}-{}.moescope\n", train_options(assignment, lesson.runs[run]),
-                        run_letter(run), lesson.runs[run].name);
-  text += "\n[answers]\n";
-  for (const AssignmentNumber& number : assignment.numbers)
-    text += '\n' +
-            toml_comment(fmt::format("{}; may differ by {:g} % of its value; {}", number.question, 100 * number.within,
-                                     counted(number.marks, "mark", "marks"))) +
-            number.value + " = \"?\"\n";
-  for (const auto& [run, settings] : assignment.may_set) {
-    const std::vector<LessonCheck> reached = aims(assignment, run);
-    text +=
-        fmt::format("\n# Your settings of run {}, a line KEY = VALUE for each; {} marks if it reaches all of this:\n",
-                    run_letter(run), kCheckMarks * reached.size());
-    for (const LessonCheck& aim : reached) text += toml_comment("- " + aim.text);
-    text += std::string("[settings.") + run_letter(run) + "]\n";
-    for (const Setting& setting : settings) {
-      const std::string& help = setting.field().help;  // its later sentences answer predictions
-      text += '\n' + toml_comment(help.substr(0, help.find(". "))) + "# " + setting.key() + " = " +
-              toml_value(setting.field().get(lesson.runs[run])) + "    # " + allowed_text(setting.field()) + '\n';
+    const LessonStep& step = lesson.steps[i];
+    text += "\n\n" + toml_comment(fmt::format("{}. {}\n{}", i + 1, step.title, step.text));
+    std::string settings, commands;
+    for (const int run : runs_of(step)) {
+      if (!known.insert(run).second) continue;
+      if (assignment.may_set.contains(run)) settings += own_run_form(assignment, run);
+      commands += fmt::format("#   moescope-cli train{} -o {}-{}.moescope\n",
+                              train_options(assignment, lesson.runs[run]), run_letter(run), lesson.runs[run].name);
     }
+    const std::string prediction = step.prediction ? prediction_form(*step.prediction, to_int(i)) : "";
+    const bool asks_number = step.prediction && step.prediction->number;  // of the run with these settings
+    text += (asks_number ? settings + prediction : prediction + settings) + "\n# Train:\n" + commands;
+    for (const AssignmentNumber& number : assignment.numbers)
+      if (number.step == i) text += answer_form(number);
   }
   return text;
 }

@@ -25,6 +25,7 @@ namespace moescope {
 
 struct AssignmentNumber {
   std::string value, question;
+  std::size_t step = 0;  // whose [step.values] it is among
   LessonFigure figure;
   double within = 0;
   int marks = 1;

@@ -80,12 +80,6 @@ Claim read_claim(TomlSection& root) {
   return claim;
 }
 
-std::vector<std::string_view> claim_assets() {
-  std::vector<std::string_view> names = assets_in(kClaims);
-  std::erase(names, kClaimResults);
-  return names;
-}
-
 }  // namespace
 
 ParsedClaim parse_claim(std::string_view text, std::string_view file) {
@@ -107,8 +101,8 @@ std::vector<std::string> claim_names() {
 }
 
 ParsedClaim find_claim(std::string_view name) {
-  for (const std::string_view file : claim_assets())
-    if (name == name_without_number(file)) return parse_claim(asset(file), file);
+  for (const std::string_view file : assets_in(kClaims))
+    if (file != kClaimResults && name == name_without_number(file)) return parse_claim(asset(file), file);
   if (!name.ends_with(".toml"))
     return unread<ParsedClaim>(
         name, "no such claim; allowed: " + joined(claim_names(), ", ") + ", or the path of a .toml file");

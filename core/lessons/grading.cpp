@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include "core/files/text/words.h"
@@ -47,12 +49,16 @@ void choose_those_that_count(std::vector<GradedHandIn>& graded) {
   for (GradedHandIn& row : graded)
     if (!row.student.empty()) hand_ins[{row.student, row.assignment}].push_back(&row);
   for (const auto& [student_and_set, rows] : hand_ins) {
-    const GradedHandIn* best = *std::ranges::max_element(rows, {}, &GradedHandIn::score);
+    const GradedHandIn* newest = *std::ranges::max_element(rows, {}, [](const GradedHandIn* row) {
+      std::error_code unknown;
+      return std::pair(std::filesystem::last_write_time(row->file, unknown), row->file);
+    });
     for (GradedHandIn* row : rows) {
-      row->counts = row == best && !row->assignment.empty();
+      row->counts = row == newest && !row->assignment.empty();
       if (rows.size() > 1)
-        row->problem += fmt::format("{}student {} has several hand-ins for this problem set; the most marks has {}",
-                                    row->problem.empty() ? "" : "; ", row->student, best->file);
+        row->problem +=
+            fmt::format("{}student {} has several hand-ins for this problem set; the newest file counts: {}",
+                        row->problem.empty() ? "" : "; ", row->student, newest->file);
     }
   }
 }
@@ -76,14 +82,13 @@ class GradedRuns {
   const LessonReader& reader() const { return reader_; }
   // Returns why the figure has no marks; empty if the losses of its run were right.
   std::string problem_of(const LessonFigure& figure) const {
-    const auto* source = std::get_if<RunFigure>(&figure.source);
-    return !source || problems_.at(source->run).empty() ? "" : "no marks; " + problems_[source->run];
+    const int run = figure.run();
+    return run < 0 || problems_.at(run).empty() ? "" : "no marks; " + problems_[run];
   }
   // Returns whether the runs that are given confirm the choice that the set calls right.
   bool confirm(const LessonStep& step) const {
     return std::ranges::all_of(step.checks, [this](const LessonCheck& check) {
-      const auto* source = std::get_if<RunFigure>(&check.figure.source);
-      return (source && set_by_student_.contains(source->run)) ||
+      return set_by_student_.contains(check.figure.run()) ||
              reader_.judge(check).state == LessonJudgement::State::holds;
     });
   }

@@ -24,7 +24,7 @@ struct GradedHandIn {
   std::string file, assignment, student;
   std::vector<GradeMark> marks;
   std::string problem;  // why it has no marks, or that the student has other hand-ins for the set; empty: none
-  bool counts = true;   // it is the only hand-in of its student for the set, or the first with the most marks
+  bool counts = true;   // it is the only hand-in of its student for the set, or the newest file
 
   double sum(double GradeMark::*part) const;
   double score() const { return sum(&GradeMark::score); }

@@ -81,6 +81,11 @@ struct LessonFigure {
   std::string key;
   double times = 1;
   std::variant<RunFigure, TensorFigure, ClusterFigure> source;
+  // Returns the index of its run; -1: it is not the figure of a run.
+  int run() const {
+    const auto* run_figure = std::get_if<RunFigure>(&source);
+    return run_figure ? run_figure->run : -1;
+  }
   bool operator==(const LessonFigure&) const = default;
 };
 

@@ -118,7 +118,7 @@ class LessonParser {
         figure.source = read_tensor_figure(section);
         break;
       case LessonFigureInfo::Source::cluster:
-        figure.source = read_cluster_figure(section);
+        figure.source = ClusterFigure{section.required_text("model"), section.required_text("routing")};
         if (!LessonReader({}).read(figure))
           section.problem("routing", "calibration/h200x8.toml has no layer " + section.text("model") +
                                          " with routing " + section.text("routing"));
@@ -143,14 +143,17 @@ class LessonParser {
     if (key == "utilisation" || key.starts_with("expert_")) figure.expert = read_pick(section, "expert", figure.expert);
     if (key == "load_correlation") figure.lag = section.integer("lag", 1, 1, 1000);
     if (key == "modelled_deep_ep_ms") figure.model = section.choice("model", {"671B", "16B"}, 0) == 0 ? "671B" : "16B";
+    if (key == "steps_until" || key == "finding" || key == "part_gradient_snr_db")
+      figure.argument = section.required_text("of");
     if (key == "steps_until") read_steps_until(section, figure);
-    if (key == "finding") read_finding(section, figure);
-    if (key == "part_gradient_snr_db") read_part(section, figure);
+    if (key == "finding" &&
+        std::ranges::none_of(finding_kinds(), [&](const auto& info) { return info.name == figure.argument; }))
+      section.problem("of", "must be the kind of a finding, such as \"dead experts\"");
+    if (key == "part_gradient_snr_db") check_part(section, figure);
     return figure;
   }
 
   static void read_steps_until(TomlSection& section, RunFigure& figure) {
-    figure.argument = section.required_text("of");
     figure.limit = section.number("limit", 0, -1e9, 1e9);
     if (!section.has("limit")) section.problem("limit", "is missing");
     const LessonFigureInfo* metric = find_lesson_figure(figure.argument);
@@ -158,14 +161,7 @@ class LessonParser {
       section.problem("of", "must be a metric, such as max_vio");
   }
 
-  static void read_finding(TomlSection& section, RunFigure& figure) {
-    figure.argument = section.required_text("of");
-    if (std::ranges::none_of(finding_kinds(), [&](const auto& info) { return info.name == figure.argument; }))
-      section.problem("of", "must be the kind of a finding, such as \"dead experts\"");
-  }
-
-  static void read_part(TomlSection& section, RunFigure& figure) {
-    figure.argument = section.required_text("of");
+  static void check_part(TomlSection& section, const RunFigure& figure) {
     for (int group = 0; group < kNumGradientGroups; ++group)
       if (gradient_group_name(static_cast<GradientGroup>(group)) == figure.argument) return;
     section.problem("of", "must be a group of tensors, such as \"routed experts\"");
@@ -177,13 +173,6 @@ class LessonParser {
     check_tensor(section, figure.tensor);
     figure.without_outlier = section.choice("columns", {"all", "others"}, 0) == 1;
     figure.format = read_format(section);
-    return figure;
-  }
-
-  static ClusterFigure read_cluster_figure(TomlSection& section) {
-    ClusterFigure figure;
-    figure.model = section.required_text("model");
-    figure.routing = section.required_text("routing");
     return figure;
   }
 
@@ -215,11 +204,10 @@ class LessonParser {
     LessonTask task;
     task.text = section.text("text");
     const std::vector<std::string> kinds = {"start", "run_until", "set", "twin", "show"};
-    const auto stated_kinds =
-        std::count_if(kinds.begin(), kinds.end(), [&](const std::string& k) { return section.has(k); });
-    if (stated_kinds != 1) return section.problem("needs one of start, run_until, set, twin, show");
-    const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const std::string& k) { return section.has(k); });
-    task.kind = static_cast<LessonTask::Kind>(kind - kinds.begin());
+    const auto is_stated = [&](const std::string& kind) { return section.has(kind); };
+    if (std::ranges::count_if(kinds, is_stated) != 1)
+      return section.problem("needs one of start, run_until, set, twin, show");
+    task.kind = static_cast<LessonTask::Kind>(std::ranges::find_if(kinds, is_stated) - kinds.begin());
     read_task_kind(section, task);
     if (task.text.empty()) task.text = default_text(task);
     if (task.kind != LessonTask::Kind::show && lesson_.runs.empty())
@@ -267,8 +255,7 @@ class LessonParser {
       case LessonTask::Kind::run_until:
         return fmt::format("Train until {} steps are done", task.until);
       case LessonTask::Kind::set:
-        if (task.run == kAllRuns) return "All runs: set " + settings;
-        return std::string("Run ") + static_cast<char>('A' + task.run) + ": set " + settings;
+        return (task.run == kAllRuns ? "All runs" : fmt::format("Run {:c}", 'A' + task.run)) + ": set " + settings;
       case LessonTask::Kind::twin:
         return "Add a twin with " + settings;
       case LessonTask::Kind::show:

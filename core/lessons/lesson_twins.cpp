@@ -75,15 +75,12 @@ void judge_comparison(const LessonCheck& check, const Configs& configs, const st
                       std::vector<std::string>& unclear) {
   for (const auto* bound : {&check.above, &check.below}) {
     if (!*bound || !(*bound)->figure) continue;
-    const auto *figure_a = std::get_if<RunFigure>(&check.figure.source),
-               *figure_b = std::get_if<RunFigure>(&(*bound)->figure->source);
-    if (!figure_a || !figure_b) continue;
-    const std::size_t a = figure_a->run, b = figure_b->run;
-    if (a == b || std::max(a, b) >= configs.size()) continue;
+    const int a = check.figure.run(), b = (*bound)->figure->run();
+    if (a == b || std::min(a, b) < 0 || std::max(a, b) >= std::ssize(configs)) continue;
     const auto things = things_that_differ(configs[a], configs[b]);
     if (things.size() > 1)
-      add(fmt::format("{}, \"{}\": {} and {} differ in {} settings: {}", step, check.text, run_letter(to_int(a)),
-                      run_letter(to_int(b)), things.size(), joined(things, ", ")),
+      add(fmt::format("{}, \"{}\": {} and {} differ in {} settings: {}", step, check.text, run_letter(a), run_letter(b),
+                      things.size(), joined(things, ", ")),
           unclear);
   }
 }

@@ -91,7 +91,9 @@ TEST(ExhibitList, EachHasASourceAndACheckOfOnesOwnThatFailsInTheWrongRun) {
     EXPECT_TRUE(unclear_comparisons(exhibit).empty());
     ASSERT_EQ(exhibit.steps.size(), 1u);
     const LessonStep& step = exhibit.steps.front();
-    EXPECT_TRUE(step.prediction);
+    ASSERT_TRUE(step.prediction);
+    for (const std::string& choice : step.prediction->choices)  // a reason would argue for the choice, or against it
+      EXPECT_EQ(choice.find(':'), std::string::npos) << choice;
     const std::size_t source = step.reveal.find("**Where it happened:**");
     const std::size_t own_training = step.reveal.find("**In your own training,**");
     ASSERT_LT(source, own_training);
