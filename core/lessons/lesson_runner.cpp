@@ -16,21 +16,16 @@ void wait_until_stopped(LiveRuns& live) {
   if (const std::string error = live.status().error; !error.empty()) throw std::runtime_error(error);
 }
 
-// Returns RunInfo::run of the run at `place`.
-int run_at(const LiveRuns& live, int place) {
-  return live.histories().at(place)->info().run;
-}
-
 void change_settings(const LessonTask& task, LiveRuns& live) {
   for (int place = 0; place < std::ssize(live.histories()); ++place)
     for (const auto& [setting, value] : task.settings)
       if (task.run == kAllRuns || place == task.run)
-        live.change({.run = run_at(live, place), .setting = setting, .value = value});
+        live.change({.run = live.histories().at(place)->info().run, .setting = setting, .value = value});
   live.flush();
 }
 
 void add_twin(const LessonTask& task, LiveRuns& live) {
-  RunConfig twin = live.config(run_at(live, 0));
+  RunConfig twin = live.config(live.histories().front()->info().run);
   twin.name = task.name;
   apply_settings(task.settings, twin);
   live.add_run(twin);
