@@ -202,7 +202,7 @@ void CompareActions::updateRunLetters() {
   for (int run = 0; run < choices_.size(); ++run) {
     const QString letter = runLetter(*selection_, run);
     choices_[run]->setText("Run " + letter);
-    choices_[run]->setVisible(run < std::ssize(session_->histories()));
+    choices_[run]->setVisible(run < std::ssize(selection_->histories()));
     choices_[run]->setWhatsThis("Make run " + letter + " the active one");
   }
 }
@@ -388,7 +388,7 @@ float CompareActions::secondsPerStep(const LiveStatus& status) {
 }
 
 void CompareActions::showChips() {
-  const auto& histories = session_->histories();
+  const auto& histories = selection_->histories();
   const LiveStatus status = session_->isLive() ? session_->live()->status() : LiveStatus{};
   std::vector<RunChips::Run> runs;
   for (int place = 0; place < to_int(histories.size()); ++place) {

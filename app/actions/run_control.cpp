@@ -138,6 +138,11 @@ void RunControl::showCursor() {
 }
 
 void RunControl::showOpen() {
+  if (!selection_->history()) {  // a step of a lesson whose own runs are not open yet
+    status_->offer({});
+    status_->showState("Ready");
+    return bar_->showOpen(WindowBar::Open::nothing);
+  }
   if (session_->isLive())
     return bar_->showOpen(WindowBar::Open::training, session_->config(selection_->run()).optimizer.total_steps);
   if (session_->isFollowing()) {

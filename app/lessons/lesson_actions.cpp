@@ -6,7 +6,6 @@
 #include <QInputDialog>
 #include <QMainWindow>
 #include <QMenuBar>
-#include <QMessageBox>
 #include <QTimer>
 #include <QVBoxLayout>
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "app/actions/close_question.h"
 #include "app/lessons/lesson_guide.h"
 #include "app/lessons/lesson_pane.h"
 #include "app/look/dialog_parts.h"
@@ -194,29 +194,11 @@ LessonProgress LessonActions::progress() const {
 }
 
 void LessonActions::start(const QString& name_or_path, Ask ask) {
+  const ParsedLesson parsed = find_lesson(name_or_path.toStdString());
   const bool has_run =
       ask != Ask::never && session_->isLive() && session_->live()->status().step > 0 && !guide_->runsAreOurs();
-  const ParsedLesson parsed = find_lesson(name_or_path.toStdString());
   if (!has_run || parsed.lesson.runs.empty() || !parsed.problems.empty()) return begin(name_or_path);
-  const bool running = session_->live()->status().running;
-  session_->live()->pause();
-  const QString place = session_->path().isEmpty()
-                            ? QString("It was not recorded.")
-                            : QString("Its steps stay in the recording\n%1").arg(session_->path());
-  auto* box = new QMessageBox(QMessageBox::Question, "MoEScope",
-                              QString("The lesson replaces the run \"%1\" with runs of its own. %2")
-                                  .arg(QString::fromStdString(session_->config().name), place),
-                              QMessageBox::Cancel, window_);
-  box->addButton("Start the lesson", QMessageBox::AcceptRole)->setObjectName("start_lesson");
-  box->setAttribute(Qt::WA_DeleteOnClose);
-  box->setObjectName("lesson_question");
-  connect(box, &QMessageBox::finished, this, [this, box, name_or_path, running, asked_run = session_->live()] {
-    if (box->clickedButton() && box->buttonRole(box->clickedButton()) == QMessageBox::AcceptRole)
-      begin(name_or_path);
-    else if (running && session_->live() == asked_run)
-      emit goOnRequested();
-  });
-  box->open();
+  askToClose(*selection_, window_, "The lesson", "Start the lesson", [this, name_or_path] { begin(name_or_path); });
 }
 
 void LessonActions::begin(const QString& name_or_path) {

@@ -50,7 +50,6 @@ class LessonActions : public Actions {
   void started();
   void lessonLeft();
   void pageRequested();  // the page of all lessons
-  void goOnRequested();  // the user kept the run, which was paused for the question
 
  private:
   void makeDock();

@@ -23,6 +23,38 @@
 namespace moescope {
 namespace {
 
+constexpr int kJudgeEveryMs = 250;
+constexpr int kLessonsRuns = -1, kNoRuns = -2;
+
+QString q(const std::string& name) {
+  return QString::fromStdString(name);
+}
+
+// Returns a number that a person typed with the unit of the figure.
+QString withUnit(const QString& number, const LessonFigure& figure) {
+  const QString unit = q(find_lesson_figure(figure.key)->unit);
+  return unit.isEmpty() || unit == "x" ? number : number + ' ' + unit;
+}
+
+// Returns the largest difference that counts as right: "5 percentage points", "15 steps", "0.2".
+QString toleranceText(const LessonPrediction& prediction) {
+  const QString number = QString::number(prediction.within);
+  if (!is_share(*prediction.number)) return withUnit(number, *prediction.number);
+  return number + (number == "1" ? " percentage point" : " percentage points");
+}
+
+// True if a bound of `check` is the figure of `other`.
+bool refersTo(const LessonCheck& check, const LessonCheck& other) {
+  return std::ranges::any_of(std::array{check.above, check.below}, [&](const auto& bound) {
+    return bound && bound->figure && bound->figure->key == other.figure.key &&
+           bound->figure->source == other.figure.source;
+  });
+}
+
+bool trains(const LessonTask& task) {
+  return task.kind != LessonTask::Kind::set && task.kind != LessonTask::Kind::show;
+}
+
 bool hasSettings(const RunConfig& config, const std::vector<LessonSetting>& settings) {
   return std::all_of(settings.begin(), settings.end(), [&](const LessonSetting& setting) {
     return setting.setting.field().get(config) == setting.value;
@@ -140,46 +172,12 @@ bool LessonTasks::done(const LessonTask& task) const {
   return false;
 }
 
-namespace {
-
-constexpr int kJudgeEveryMs = 250;
-constexpr int kLessonsRuns = -1, kNoRuns = -2;
-
-QString q(const std::string& name) {
-  return QString::fromStdString(name);
-}
-
-// Returns a number that a person typed with the unit of the figure.
-QString withUnit(const QString& number, const LessonFigure& figure) {
-  const QString unit = q(find_lesson_figure(figure.key)->unit);
-  return unit.isEmpty() || unit == "x" ? number : number + ' ' + unit;
-}
-
-// Returns the largest difference that counts as right: "5 percentage points", "15 steps", "0.2".
-QString toleranceText(const LessonPrediction& prediction) {
-  const QString number = QString::number(prediction.within);
-  if (!is_share(*prediction.number)) return withUnit(number, *prediction.number);
-  return number + (number == "1" ? " percentage point" : " percentage points");
-}
-
-// True if a bound of `check` is the figure of `other`.
-bool refersTo(const LessonCheck& check, const LessonCheck& other) {
-  return std::ranges::any_of(std::array{check.above, check.below}, [&](const auto& bound) {
-    return bound && bound->figure && bound->figure->key == other.figure.key &&
-           bound->figure->source == other.figure.source;
-  });
-}
-
-bool trains(const LessonTask& task) {
-  return task.kind != LessonTask::Kind::set && task.kind != LessonTask::Kind::show;
-}
-
-}  // namespace
-
 LessonGuide::LessonGuide(RunSession* session, Selection* selection, RunControl* control, LiveSettings* settings,
                          CompareActions* comparison, WorkspaceTabs* workspaces, LessonPane* pane)
     : QObject(workspaces),
       session_(session),
+      selection_(selection),
+      control_(control),
       tensor_lab_(workspaces->microscaling()->tensorLab()),
       pane_(pane),
       tasks_(session, control, settings, comparison, tensor_lab_, this),
@@ -268,6 +266,7 @@ void LessonGuide::leave() {
   if (!active_) return;
   active_ = false;
   timer_.stop();
+  showRuns(true);
   panels_.leave();
   tensor_lab_->captureBar()->showSample({});
   emit lessonLeft();
@@ -396,17 +395,34 @@ void LessonGuide::showEnd() {
   emit finished(q(lesson_.name), right, questions);
 }
 
+void LessonGuide::arrange() {
+  showRuns(!showsOtherRuns());
+  panels_.show(lessonStep().view, cover(), !predicted());
+}
+
+// Hides the open runs from panels, bar and timeline: a person would take their letters for those of this step's runs.
+void LessonGuide::showRuns(bool are_shown) {
+  if (session_->histories().empty() || are_shown == (selection_->history() != nullptr)) return;
+  selection_->setHistories(are_shown ? session_->histories() : decltype(StepState::histories)());
+  control_->showOpen();
+}
+
+bool LessonGuide::showsOtherRuns() const {
+  return tasks_.runsAreOurs() && !runsAreOpen();
+}
+
 // Returns why the panels are covered. A step that trains nothing asks about what is there already, so that any panel
-// may give the answer away, and so does a training that began before the prediction. The panels show other runs until
-// a step has started its own.
+// may give the answer away, and so does a training that began before the prediction.
 QString LessonGuide::cover() const {
   const auto& tasks = lessonStep().tasks;
   const bool asks = lessonStep().view.after_prediction || state().trained_early || std::ranges::none_of(tasks, trains);
-  const bool shows_others = startsRuns(step_) && !runsAreOpen();
+  const bool lacks_runs = (!entering_ && showsOtherRuns()) || (startsRuns(step_) && !runsAreOpen());
   if (!tasks.empty() && tasks.front().kind == LessonTask::Kind::show && !state().done.front())
     return "Shown after the task";
-  if (!predicted() && (asks || shows_others)) return "Shown after your prediction";
-  return shows_others ? "Shown when the runs of this step are open" : QString();
+  if (!predicted() && state().trained_early)
+    return "The runs were trained before your prediction, which does not count. Shown after it";
+  if (!predicted() && (asks || lacks_runs)) return "Shown after your prediction";
+  return lacks_runs ? "Shown when the runs of this step are open" : QString();
 }
 
 void LessonGuide::perform(int index) {
@@ -474,12 +490,16 @@ void LessonGuide::look() {
   showNext();
 }
 
-// Covers the panels if the step's runs are trained before the prediction.
+// Covers the panels if the step's runs are trained before the prediction, in this step or beyond the end of an earlier
+// one.
 void LessonGuide::noticeEarlyTraining() {
   if (predicted() || !runsAreOpen()) return;
   const std::int64_t trained = session_->live()->status().step;
   if (!state().trained_before) state().trained_before = trained;
-  if (trained > *state().trained_before && !std::exchange(state().trained_early, true)) arrange();
+  const bool is_over = std::ranges::any_of(lessonStep().tasks, [&](const LessonTask& task) {
+    return task.kind == LessonTask::Kind::run_until && task.until <= trained;
+  });
+  if ((is_over || trained > *state().trained_before) && !std::exchange(state().trained_early, true)) arrange();
 }
 
 // Returns whether the panels may show the result: they were covered and had data, a training has begun, or the tasks
@@ -593,7 +613,7 @@ void LessonGuide::showTasks() {
 void LessonGuide::judgePrediction() {
   const auto& prediction = lessonStep().prediction;
   StepState& s = state();
-  if (!prediction || s.right) return;
+  if (!prediction || s.right || s.trained_early) return;
   if (!prediction->number) {
     if (s.choice && *s.choice >= 0) s.right = *s.choice == prediction->right;
     return;
@@ -627,6 +647,7 @@ QString LessonGuide::verdict(const StepState& s) const {
   if (!prediction) return {};
   QString word;
   if (s.right) word = *s.right ? "**Correct.** " : "**Not as predicted.** ";
+  if (s.trained_early && s.choice != -1) word = "**Not counted:** the runs were trained before your prediction. ";
   if (!prediction->number) {
     // What stands after the colon is the reason, which the checks do not confirm.
     const QString right = printedText(prediction->choices[prediction->right]).section(": ", 0, 0);

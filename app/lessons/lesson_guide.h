@@ -95,7 +95,7 @@ class LessonGuide : public QObject {
     std::vector<bool> done;
     std::vector<std::shared_ptr<const History>> histories;  // runs of the step, kept when other runs are opened
     std::optional<std::int64_t> trained_before;             // steps of training when the step was entered
-    bool trained_early = false;                             // the runs were trained before the prediction
+    bool trained_early = false;                             // before the prediction, which then does not count
     bool is_final = false;                                  // the prediction: the result has been seen
     bool revealed = false;                                  // the following three are shown as they were then
     QList<LessonFigureRow> figures;
@@ -114,7 +114,9 @@ class LessonGuide : public QObject {
   std::pair<int, int> score() const;  // right answers and judged questions
   QString faultLinks() const;
   void predict(std::optional<int> choice, const QString& number = {}, double value = 0);
-  void arrange() { panels_.show(lessonStep().view, cover(), !predicted()); }
+  void arrange();
+  void showRuns(bool are_shown);
+  bool showsOtherRuns() const;  // true if the open runs are those of another step
   QString cover() const;
   void openTensors();
   void showTensorOf(const LessonStep& step);
@@ -144,6 +146,8 @@ class LessonGuide : public QObject {
   QString verdict(const StepState& state) const;
 
   RunSession* session_;
+  Selection* selection_;
+  RunControl* control_;
   TensorLab* tensor_lab_;
   LessonPane* pane_;
   LessonTasks tasks_;

@@ -29,14 +29,53 @@
 #include "widgets/plots/axis.h"
 
 namespace moescope {
+namespace {
+
 constexpr int kSkipped = -2;  // not -1, for which QButtonGroup assigns an id
+constexpr int kLessonPaneWidth = 400, kMinPaneWidth = 330, kPaneHeight = 640;
+
+QWidget* newFigureRow() {
+  auto* row = new QWidget;
+  auto* grid = new QGridLayout(row);
+  grid->setContentsMargins(0, 0, 0, 0);
+  grid->setHorizontalSpacing(kSpace12);
+  grid->setVerticalSpacing(0);
+  auto* name = new QLabel;
+  auto* value = new QLabel;
+  auto* note = new QLabel;
+  name->setObjectName("figure_name");
+  value->setObjectName("figure_value");
+  note->setObjectName("figure_note");
+  name->setWordWrap(true);
+  note->setWordWrap(true);
+  setType(note, Type::caption);
+  note->setForegroundRole(QPalette::PlaceholderText);
+  grid->addWidget(name, 0, 0);
+  grid->addWidget(value, 0, 1, Qt::AlignRight | Qt::AlignTop);
+  grid->addWidget(note, 1, 0, 1, 2);
+  grid->setColumnStretch(0, 1);
+  return row;
+}
+
+// Colors unexpected values. The note says in words that they are unexpected.
+void tint(QLabel* label, const LessonFigureRow& row) {
+  QPalette palette = label->parentWidget()->palette();
+  const Colors& c = colors(palette);
+  const bool unexpected = row.kind == LessonFigureRow::Kind::unexpected;
+  const bool judged = unexpected || row.kind == LessonFigureRow::Kind::expected;
+  const QRgb ink = judged ? c.ink : c.ink2;
+  palette.setColor(QPalette::WindowText, QColor(unexpected ? c.attention : ink));
+  label->setPalette(palette);
+}
+
+}  // namespace
 
 LessonQuestion::LessonQuestion(QWidget* parent)
     : QWidget(parent),
       offers_(new QWidget(this)),
       answer_(new QWidget(this)),
       words_(new QLabel(answer_)),
-      change_(flatButton("Change", "Change the prediction")) {
+      change_(flatButton("Change", "Change the prediction", "lesson_change")) {
   auto* column = plainColumn(this, kSpace8);
   question_ = addLessonText(column);
   column->addWidget(offers_);
@@ -45,7 +84,6 @@ LessonQuestion::LessonQuestion(QWidget* parent)
   words_->setWordWrap(true);
   words_->setObjectName("lesson_prediction");
   words_->setForegroundRole(QPalette::PlaceholderText);
-  change_->setObjectName("lesson_change");
   change_->setAccessibleName("Change the prediction");
   connect(change_, &QToolButton::clicked, this, &LessonQuestion::reopen);
   row->addWidget(words_, 1);
@@ -157,46 +195,6 @@ bool LessonQuestion::eventFilter(QObject* watched, QEvent* event) {
       if (auto* button = qobject_cast<QRadioButton*>(label->buddy()); button && button->isEnabled()) button->click();
   return QWidget::eventFilter(watched, event);
 }
-
-namespace {
-
-constexpr int kLessonPaneWidth = 400, kMinPaneWidth = 330, kPaneHeight = 640;
-
-QWidget* newFigureRow() {
-  auto* row = new QWidget;
-  auto* grid = new QGridLayout(row);
-  grid->setContentsMargins(0, 0, 0, 0);
-  grid->setHorizontalSpacing(kSpace12);
-  grid->setVerticalSpacing(0);
-  auto* name = new QLabel;
-  auto* value = new QLabel;
-  auto* note = new QLabel;
-  name->setObjectName("figure_name");
-  value->setObjectName("figure_value");
-  note->setObjectName("figure_note");
-  name->setWordWrap(true);
-  note->setWordWrap(true);
-  setType(note, Type::caption);
-  note->setForegroundRole(QPalette::PlaceholderText);
-  grid->addWidget(name, 0, 0);
-  grid->addWidget(value, 0, 1, Qt::AlignRight | Qt::AlignTop);
-  grid->addWidget(note, 1, 0, 1, 2);
-  grid->setColumnStretch(0, 1);
-  return row;
-}
-
-// Colors unexpected values. The note says in words that they are unexpected.
-void tint(QLabel* label, const LessonFigureRow& row) {
-  QPalette palette = label->parentWidget()->palette();
-  const Colors& c = colors(palette);
-  const bool unexpected = row.kind == LessonFigureRow::Kind::unexpected;
-  const bool judged = unexpected || row.kind == LessonFigureRow::Kind::expected;
-  const QRgb ink = judged ? c.ink : c.ink2;
-  palette.setColor(QPalette::WindowText, QColor(unexpected ? c.attention : ink));
-  label->setPalette(palette);
-}
-
-}  // namespace
 
 LessonTaskButton::LessonTaskButton(QWidget* parent) : QPushButton(parent) {
   setObjectName("lesson_task");
@@ -364,11 +362,10 @@ void LessonPane::makeHead(QBoxLayout* column) {
   place_->setObjectName("lesson_place");
   setType(place_, Type::secondary);
   place_->setForegroundRole(QPalette::PlaceholderText);
-  QToolButton* lessons = flatButton("All lessons", "All lessons (Alt+L)");
-  lessons->setObjectName("lesson_all");
+  QToolButton* lessons = flatButton("All lessons", "All lessons (Alt+L)", "lesson_all");
   connect(lessons, &QToolButton::clicked, this, &LessonPane::lessonsRequested);
-  QToolButton* leave = flatButton("Leave", "Ends the lesson and restores your own arrangement of panels");
-  leave->setObjectName("lesson_leave");
+  QToolButton* leave =
+      flatButton("Leave", "Ends the lesson and restores your own arrangement of panels", "lesson_leave");
   connect(leave, &QToolButton::clicked, this, &LessonPane::leaveRequested);
   row->addWidget(place_, 1);
   row->addWidget(lessons);

@@ -29,6 +29,27 @@ QRectF diskIn(const QRectF& place) {
   return place.adjusted(inset, inset, -inset, -inset);
 }
 
+// Adds lines of code, which do not wrap.
+void addCode(QBoxLayout* column, const QString& code) {
+  auto* card = new CardFrame;
+  auto* inside = plainColumn(card);
+  inside->setContentsMargins(kSpace8, kSpace4, kSpace4, kSpace8);
+  QToolButton* copy = flatButton("Copy", "Copies these lines");
+  QObject::connect(copy, &QToolButton::clicked, copy, [copy, code] {
+    QApplication::clipboard()->setText(code + '\n');
+    copy->setText("Copied");
+  });
+  inside->addWidget(copy, 0, Qt::AlignRight);
+  auto* lines = new QLabel(code);
+  lines->setObjectName("lesson_code");
+  lines->setTextFormat(Qt::PlainText);
+  lines->setWordWrap(true);  // only in a page narrower than that at 1280 x 800
+  lines->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  followFont(card, [card, lines] { lines->setFont(formulaFont(card->font())); });
+  inside->addWidget(lines);
+  column->addWidget(card);
+}
+
 }  // namespace
 
 void paintLessonMark(QPainter& painter, const QRectF& place, LessonMark mark, const QPalette& palette) {
@@ -76,33 +97,9 @@ void LessonSegments::paintEvent(QPaintEvent*) {
   }
 }
 
-namespace {
-
-// Adds lines of code, which do not wrap.
-void addCode(QBoxLayout* column, const QString& code) {
-  auto* card = new CardFrame;
-  auto* inside = plainColumn(card);
-  inside->setContentsMargins(kSpace8, kSpace4, kSpace4, kSpace8);
-  QToolButton* copy = flatButton("Copy", "Copies these lines");
-  QObject::connect(copy, &QToolButton::clicked, copy, [copy, code] {
-    QApplication::clipboard()->setText(code + '\n');
-    copy->setText("Copied");
-  });
-  inside->addWidget(copy, 0, Qt::AlignRight);
-  auto* lines = new QLabel(code);
-  lines->setObjectName("lesson_code");
-  lines->setTextFormat(Qt::PlainText);
-  lines->setWordWrap(true);  // only in a page narrower than that at 1280 x 800
-  lines->setTextInteractionFlags(Qt::TextSelectableByMouse);
-  followFont(card, [card, lines] { lines->setFont(formulaFont(card->font())); });
-  inside->addWidget(lines);
-  column->addWidget(card);
-}
-
-}  // namespace
-
-QToolButton* flatButton(const QString& text, const QString& tip) {
+QToolButton* flatButton(const QString& text, const QString& tip, const QString& name) {
   auto* button = new QToolButton;
+  button->setObjectName(name);
   button->setText(text);
   button->setToolTip(tip);
   button->setFocusPolicy(Qt::StrongFocus);

@@ -33,8 +33,8 @@ class LessonSegments : public QWidget {
   int step_ = 0, steps_ = 1;
 };
 
-QToolButton* flatButton(const QString& text, const QString& tip);  // which Tab reaches
-QLabel* addLessonText(QBoxLayout* column);                         // adds a label for Markdown, with wrapped lines
+QToolButton* flatButton(const QString& text, const QString& tip, const QString& name = {});  // which Tab reaches
+QLabel* addLessonText(QBoxLayout* column);  // adds a label for Markdown, with wrapped lines
 // Adds room between paragraphs of Markdown, which QLabel omits, and keeps a number and its unit on one line.
 QString spacedText(const QString& markdown);
 // Replaces the contents of `column` by Markdown. Blocks of code, between lines of ```, have a button that copies them.

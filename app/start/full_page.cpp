@@ -2,6 +2,7 @@
 
 #include <QKeyEvent>
 
+#include "app/lessons/lesson_text.h"
 #include "app/look/dialog_parts.h"
 #include "app/look/theme.h"
 #include "widgets/look/layouts.h"
@@ -12,14 +13,15 @@ namespace moescope {
 namespace {
 
 constexpr int kNextDigitMs = 1500;  // time for the second digit of a number
+constexpr int kPageWidth = 1200;
 
 }  // namespace
 
 LessonsPage::LessonsPage(QWidget* parent)
     : FullPage("lessons_page", "Lessons", parent), list_(new LessonList(LessonList::Form::whole)) {
-  QToolButton* start = flatButton("Start page", "lessons_start_page");
-  QToolButton* plan = flatButton("Plan of a course", "lessons_plan");
-  plan->setToolTip("Two sessions of 90 minutes, notes for the lecturer, problem sets (F1)");
+  QToolButton* start = flatButton("Start page", {}, "lessons_start_page");
+  QToolButton* plan = flatButton(
+      "Plan of a course", "Two sessions of 90 minutes, notes for the lecturer, problem sets (F1)", "lessons_plan");
   next_ = pageButton({}, "lessons_next", true);
   for (QWidget* button : std::initializer_list<QWidget*>{start, plan, next_}) headRow()->addWidget(button);
   column()->addWidget(list_);
@@ -47,17 +49,11 @@ void LessonsPage::keyPressEvent(QKeyEvent* event) {
   list_->focusRow(typed_.toInt());
 }
 
-namespace {
-
-constexpr int kPageWidth = 1200;
-
-}  // namespace
-
 FullPage::FullPage(const char* name, const QString& title, QWidget* parent)
     : QScrollArea(parent),
       heading_(pageText(title, Type::figure)),
       about_(pageText({}, Type::body, true)),
-      back_(flatButton({}, "page_back")),
+      back_(flatButton({}, "Shows the panels (Esc)", "page_back")),
       head_(plainRow(kSpace12)) {
   setObjectName(name);
   setAccessibleName(title);
@@ -88,7 +84,6 @@ FullPage::FullPage(const char* name, const QString& title, QWidget* parent)
 void FullPage::setBack(const QString& text) {
   back_->setVisible(!text.isEmpty());
   back_->setText(text);
-  back_->setToolTip("Shows the panels (Esc)");
 }
 
 void FullPage::setHeading(const QString& heading, const QString& about) {
@@ -118,15 +113,6 @@ QPushButton* FullPage::pageButton(const QString& text, const char* name, bool pr
   auto* made = new QPushButton(text);
   made->setObjectName(name);
   made->setProperty(kPrimaryProperty, primary);
-  keepKeys(made);
-  return made;
-}
-
-QToolButton* FullPage::flatButton(const QString& text, const char* name) {
-  auto* made = new QToolButton;
-  made->setText(text);
-  made->setObjectName(name);
-  made->setFocusPolicy(Qt::StrongFocus);
   keepKeys(made);
   return made;
 }

@@ -35,7 +35,6 @@ class FullPage : public QScrollArea {
 
   static QLabel* pageText(const QString& text, Type type = Type::body, bool muted = false);
   static QPushButton* pageButton(const QString& text, const char* name, bool primary = false);
-  static QToolButton* flatButton(const QString& text, const char* name);
 
  private:
   QLabel *heading_, *about_;

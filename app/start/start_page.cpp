@@ -4,7 +4,7 @@
 #include <QWidget>
 
 #include "app/actions/run_costs.h"
-#include "app/look/dialog_parts.h"
+#include "app/lessons/lesson_text.h"
 #include "app/look/icons.h"
 #include "app/setup/preset_list.h"
 #include "app/setup/setup_form.h"
@@ -71,8 +71,8 @@ void StartPage::addLesson() {
   next_about_ = pageText({}, Type::body, true);
   next_ = pageButton({}, "start_lesson", true);
   connect(next_, &QPushButton::clicked, this, [this] { emit lessonRequested(next_lesson_); });
-  QToolButton* all = flatButton("Lessons and faults", "start_lessons");
-  all->setToolTip("The subject of each lesson, and the faults of real trainings (Alt+L)");
+  QToolButton* all = flatButton(
+      "Lessons and faults", "The subject of each lesson, and the faults of real trainings (Alt+L)", "start_lessons");
   connect(all, &QToolButton::clicked, this, &StartPage::lessonsRequested);
   addRow("Lesson", next_about_, next_)->insertWidget(2, all);
 }
@@ -93,8 +93,7 @@ void StartPage::addPreset() {
   QPushButton* train = pageButton("Train", "start_train");
   connect(train, &QPushButton::clicked, this, [this] { emit trainRequested(presets_->currentText()); });
   followPalette(this, [this, train] { train->setIcon(picture(Picture::play, palette())); });
-  QToolButton* setup = flatButton("All settings", "start_setup");
-  setup->setToolTip("Settings for a new run (F2)");
+  QToolButton* setup = flatButton("All settings", "Settings for a new run (F2)", "start_setup");
   connect(setup, &QToolButton::clicked, this, [this] { emit setupRequested(presets_->currentText()); });
   addRow("Preset", content, train)->insertWidget(2, setup);
 }
@@ -109,7 +108,7 @@ void StartPage::addFiles() {
     connect(button, &QPushButton::clicked, this, signal);
     return addRow(name, text, button);
   };
-  recent_ = flatButton("Recent files", "start_recent");
+  recent_ = flatButton("Recent files", {}, "start_recent");
   recent_->setPopupMode(QToolButton::InstantPopup);
   add("Log",
       "TorchTitan, Megatron-LM and others: JSON lines, TensorBoard, W&B, text, traces. Samples: <a "

@@ -189,7 +189,6 @@ void MainWindow::buildLessons() {
   auto* guide = new LessonGuide(&session_, &selection_, control_, settings_, comparison_, workspaces_, pane);
   const Actions::Context context{&session_, &selection_, workspaces_, messages_};
   lessons_ = new LessonActions(context, this, guide, pane, layout_, remembers_);
-  connect(lessons_, &LessonActions::goOnRequested, control_, &RunControl::goOn);
   connect(files_, &FileActions::lessonOpened, lessons_, [this](const QString& path) { lessons_->start(path); });
   first_steps_->connectTo(control_, files_, lessons_);
   connect(workspaces_->text(), &TextWorkspace::modelWanted, first_steps_, &FirstSteps::showPage);
@@ -438,7 +437,7 @@ void MainWindow::showAddedOrRemovedRuns() {
 // Shows the settings of the active run in all bars.
 void MainWindow::showSettings() {
   shown_run_ = selection_.run();
-  comparison_->showDifferences();
+  if (selection_.histories().size() == session_.histories().size()) comparison_->showDifferences();
   settings_->show();
   if (!session_.histories().empty()) control_->showOpen();
 }
@@ -488,7 +487,7 @@ void MainWindow::onTick() {
   }
   if (since_status_.elapsed() < kStatusMs && clock_.ticking()) return;
   since_status_.restart();
-  if (LiveRuns* live = session_.live()) {
+  if (LiveRuns* live = selection_.history() ? session_.live() : nullptr) {
     const LiveStatus status = live->status();
     control_->showStatus(status);
     session_.noticeRuns();

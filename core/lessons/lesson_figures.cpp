@@ -47,8 +47,8 @@ constexpr LessonFigureInfo kOwnFigures[] = {
      "token copies that the fullest rank receives over the mean of the ranks, all steps of the range together"},
     {"network_saved", Source::run, "%",
      "share of the bytes between nodes that DeepEP saves, dispatch, mean over the steps of the range"},
-    {"domain_bits", Source::run, "bits",
-     "mutual information between a slot's domain and its expert, sum p(d,e) log2(p(d,e) / (p(d) p(e))): 0 when no "
+    {"domain_information", Source::run, "nats",
+     "mutual information between a slot's domain and its expert, sum p(d,e) ln(p(d,e) / (p(d) p(e))): 0 when no "
      "expert prefers a domain"},
     {"modelled_deep_ep_ms", Source::run, "ms",
      "modelled: time of `model`'s layer on 8 H200s with DeepEP, if it had this router's load"},
@@ -157,6 +157,7 @@ std::string name_of_reference(const LessonFigure& figure, const LessonFigure& re
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
     return (other_elements ? "in " : "under ") + name;
   }
+  if (tensor && other && tensor->tensor != other->tensor) return "in the tensor " + other->tensor;
   const auto* a = std::get_if<RunFigure>(&figure.source);
   const auto* b = std::get_if<RunFigure>(&reference.source);
   return a && b ? name_of_difference(*a, *b) : "in the comparison";
@@ -197,7 +198,7 @@ std::string figure_text(const LessonFigure& figure, double value) {
   const int share_places = size == 0 ? 0 : 1 + int{size < 0.1} + int{size < 0.001};
   if (is_share(figure)) return fmt::format("{:.{}f} %", 100 * value, share_places);
   if (unit == "dB") return fmt::format("{:.1f} dB", value);
-  if (unit == "x") return fmt::format("{:.{}f}x", value, size < 0.1 ? std::max(2, decimal_places(value, 2)) : 2);
+  if (unit == "x") return fmt::format("{:.{}f}x", value, size < 0.1 ? decimal_places(value, 3) : 2);
   if (unit == "steps") return fmt::format("{:.0f} steps", value);
   if (figure.key.starts_with("loss_gap"))
     return fmt::format("{}{:.4f} {}", figure.key == "loss_gap" && value >= 0 ? "+" : "", value, unit);
@@ -474,8 +475,8 @@ double network_saved(Frames frames, int layer) {
   return fold(Of::mean, 0, shares);
 }
 
-// Plug-in estimate of the mutual information of domain and expert, in bits per slot.
-double domain_bits(Frames frames, int layer, std::size_t domains) {
+// Plug-in estimate of the mutual information of domain and expert, in nats per slot.
+double domain_information(Frames frames, int layer, std::size_t domains) {
   SpecialisationFrame sum;
   for (const auto& frame : frames)
     for (const SpecialisationFrame& counts : frame->specialisation)
@@ -483,13 +484,12 @@ double domain_bits(Frames frames, int layer, std::size_t domains) {
   if (sum.domain_DE.empty() || domains == 0) return NAN;
   const std::size_t experts = sum.domain_DE.size() / domains;
   const Margins sums(sum.domain_DE, experts);
-  double bits = 0;
+  double nats = 0;
   for (std::size_t i = 0; i < sum.domain_DE.size(); ++i) {
     const double n = sum.domain_DE[i];
-    if (n > 0)
-      bits += n / sums.total * std::log2(n * sums.total / (sums.rows[i / experts] * sums.columns[i % experts]));
+    if (n > 0) nats += n / sums.total * std::log(n * sums.total / (sums.rows[i / experts] * sums.columns[i % experts]));
   }
-  return bits;
+  return nats;
 }
 
 double part_gradient_snr(Frames frames, int layer, std::string_view part) {
@@ -517,7 +517,7 @@ double layer_figure(std::string_view key, const RunFigure& figure, const History
   }
   if (key == "part_gradient_snr_db") return part_gradient_snr(frames, layer, figure.argument);
   if (key == "network_saved") return network_saved(frames, layer);
-  if (key == "domain_bits") return domain_bits(frames, layer, history.info().domains.size());
+  if (key == "domain_information") return domain_information(frames, layer, history.info().domains.size());
   if (key == "bias_spread") {
     const std::vector<double> all = biases(frames, layer);
     return fold(Of::max, 0, all) - fold(Of::min, 0, all);

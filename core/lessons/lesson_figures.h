@@ -24,7 +24,7 @@ namespace moescope {
 struct LessonFigureInfo {
   const char* key;
   enum class Source { run, tensor, cluster } source;
-  const char* unit;  // "", "%" (a share, shown times 100), "dB", "ms", "steps", "x", "bits", or the unit of a metric
+  const char* unit;  // "", "%" (a share, shown times 100), "dB", "ms", "steps", "x", or the unit of a metric
   const char* meaning;
 };
 std::span<const LessonFigureInfo> lesson_figures();

@@ -110,20 +110,13 @@ class LessonParser {
       info = find_lesson_figure(figure.key);
     }
     figure.times = section.number("times", 1, -1e6, 1e6);
-    switch (info->source) {
-      case LessonFigureInfo::Source::run:
-        figure.source = read_run_figure(section, figure.key);
-        break;
-      case LessonFigureInfo::Source::tensor:
-        figure.source = read_tensor_figure(section);
-        break;
-      case LessonFigureInfo::Source::cluster:
-        figure.source = ClusterFigure{section.required_text("model"), section.required_text("routing")};
-        if (!LessonReader({}).read(figure))
-          section.problem("routing", "calibration/h200x8.toml has no layer " + section.text("model") +
-                                         " with routing " + section.text("routing"));
-        break;
-    }
+    if (info->source == LessonFigureInfo::Source::run) figure.source = read_run_figure(section, figure.key);
+    if (info->source == LessonFigureInfo::Source::tensor) figure.source = read_tensor_figure(section);
+    if (info->source != LessonFigureInfo::Source::cluster) return figure;
+    figure.source = ClusterFigure{section.required_text("model"), section.required_text("routing")};
+    if (!LessonReader({}).read(figure))
+      section.problem("routing", "calibration/h200x8.toml has no layer " + section.text("model") + " with routing " +
+                                     section.text("routing"));
     return figure;
   }
 

@@ -90,20 +90,14 @@ class LessonStartsTest : public QObject {
     open.window.session()->live()->run_until(3);
     QTRY_COMPARE_WITH_TIMEOUT(open.window.session()->live()->status().step, 3, kLessonWaitMs);
     open.window.lessons()->start("bias-or-loss");
-    auto* box = open.window.findChild<QMessageBox*>("lesson_question");
+    auto* box = open.window.findChild<QMessageBox*>("close_question");
     QVERIFY(box);
     QVERIFY(!open.guide()->active());
     box->button(QMessageBox::Cancel)->click();
-    QTRY_VERIFY(!open.window.findChild<QMessageBox*>("lesson_question"));
+    QTRY_VERIFY(!open.window.findChild<QMessageBox*>("close_question"));
     QCOMPARE(open.window.session()->live()->status().step, 3);
-    open.window.session()->live()->run();
     open.window.lessons()->start("bias-or-loss");
-    QVERIFY(!open.window.session()->live()->status().running);  // the question pauses the run
-    open.window.findChild<QMessageBox*>("lesson_question")->button(QMessageBox::Cancel)->click();
-    QTRY_VERIFY(open.window.session()->live()->status().running);
-    QTRY_VERIFY(!open.window.findChild<QMessageBox*>("lesson_question"));
-    open.window.lessons()->start("bias-or-loss");
-    open.window.findChild<QMessageBox*>("lesson_question")->findChild<QPushButton*>("start_lesson")->click();
+    open.window.findChild<QMessageBox*>("close_question")->findChild<QPushButton*>("close_open_runs")->click();
     QVERIFY(opened.wait(kLessonWaitMs));
     QVERIFY(open.guide()->active());
     QCOMPARE(open.window.session()->histories().size(), std::size_t{4});

@@ -12,6 +12,7 @@
 
 #include "app/actions/live_settings.h"
 #include "app/actions/run_control.h"
+#include "app/bars/run_chips.h"
 #include "app/lessons/lesson_actions.h"
 #include "app/lessons/lesson_guide.h"
 #include "app/lessons/lesson_pane.h"
@@ -317,6 +318,52 @@ class LessonTest : public QObject {
     open.guide()->next();
     open.guide()->next();
     QTRY_VERIFY(open.tasks()[0]->isEnabled());
+  }
+
+  // The letters of other runs would be taken for those of the step.
+  void runsOfAnotherStepAreNotShown() {
+    QTemporaryDir folder;
+    LessonWindow open;
+    open.open(qPrintable(lessonOfTwoStarts(folder)));
+    open.takeStep();
+    const auto is_shown = [&] {
+      return open.window.selection()->history() && open.window.findChild<RunChips*>()->isVisible() &&
+             open.window.workspaces()->timeline()->isVisible();
+    };
+    QVERIFY(is_shown());
+    open.guide()->next();
+    QVERIFY(!open.window.selection()->history());
+    QVERIFY(!open.window.findChild<RunChips*>()->isVisible());
+    QVERIFY(!open.window.workspaces()->timeline()->isVisible());
+    open.guide()->back();
+    QVERIFY(is_shown());
+    open.guide()->next();
+    open.takeStep();
+    QVERIFY(is_shown());
+    open.guide()->back();
+    QVERIFY(!open.window.selection()->history());
+    open.window.lessons()->leave();
+    QVERIFY(is_shown());
+  }
+
+  void aPredictionAfterTheTrainingDoesNotCount() {
+    QTemporaryDir folder;
+    LessonWindow open;
+    const QByteArray asks = "reveal = \"x\"\n[step.predict]\nquestion = \"x\"\nchoices = [\"a\", \"b\"]\nright = 1\n";
+    open.open(qPrintable(lessonFile(folder, kNano + kStep + asks + trainTo(2) + kStep + asks + trainTo(4))));
+    open.choices()[0]->click();
+    open.window.session()->live()->run_until(4);  // beyond the end of the first step
+    QTRY_VERIFY_WITH_TIMEOUT(open.reveal()->isVisible(), kLessonWaitMs);
+    open.goOn();
+    QVERIFY2(open.pageText().contains("Correct"), qPrintable(open.pageText()));
+    QTRY_COMPARE_WITH_TIMEOUT(open.window.session()->live()->status().step, 4, kLessonWaitMs);
+    open.guide()->next();
+    open.choices()[0]->click();
+    QTRY_VERIFY(open.reveal()->isVisible());
+    open.goOn();
+    QVERIFY2(open.pageText().contains("Not counted"), qPrintable(open.pageText()));
+    open.guide()->next();
+    QVERIFY2(open.pageText().contains("Correct predictions: **1 of 1**"), qPrintable(open.pageText()));
   }
 
   void aRunThatWentBackHasNotBeenTrained() {

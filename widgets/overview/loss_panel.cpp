@@ -35,6 +35,7 @@ constexpr std::array kShown = {Metric::ce_loss,
 
 // Steps of the mean that the menu offers.
 constexpr std::array kMeanSteps = {0, 10, 30, 50, 100, 300};
+constexpr int kTrendMean = 10;  // the longest mean beside which the answer has the trend
 QString meanText(int steps) {
   return steps > 0 ? QString("mean of %1 steps").arg(steps) : QString("none");
 }
@@ -54,7 +55,7 @@ LossPanel::LossPanel(Selection* selection, QWidget* parent)
 
   smoothing_ = makeChoice({}, "Smoothing");
   for (const int steps : kMeanSteps) smoothing_->addItem(meanText(steps), steps);
-  setSmoothing(10);
+  setSmoothing(kTrendMean);
   connect(smoothing_, &QComboBox::currentIndexChanged, plot_, &PlotFrame::markDirty);
 
   log_values_ = makeToggle("Logarithmic value axis", {});
@@ -141,10 +142,12 @@ Panel::Answer LossPanel::answer() const {
   if (is_missing(value)) return {};
   const auto textOf = [this](float v) { return metricIsShare(shownMetric()) ? formatPercent(v) : formatValue(v, 3); };
   const QString value_text = textOf(value);
-  // The trend is that of the training loss. A checkpoint does not learn: its steps are batches of texts.
+  // The trend is that of the training loss. A checkpoint does not learn: its steps are batches of texts. A longer mean
+  // lags behind the trend, so that the line has the mean.
   const bool is_alone = selection_->histories().size() == 1;
   const QString letter = runLetter(*selection_, selection_->run());
-  if (shownMetric() != Metric::ce_loss || run_origin(history->info()) == RunOrigin::checkpoint) {
+  const bool has_trend = shownMetric() == Metric::ce_loss && run_origin(history->info()) != RunOrigin::checkpoint;
+  if (!has_trend || shownSmoothing(*history) > kTrendMean) {
     QString at = selection_->rangeText({selection_->step(), selection_->step()});
     if (shownMetric() == Metric::gradient_snr_db)  // measured at few steps; the value is of the newest of them
       at = QString::fromStdString(

@@ -179,7 +179,9 @@ void LinePlot::paintReferences(QPainter& painter) const {
 
 void LinePlot::paintData(QPainter& painter) {
   painter.setClipRect(plotRect().adjusted(0, -1, 1, 1));
-  for (std::size_t i = 0; i < series_.size(); ++i) paintSeries(painter, columns_[i], series_[i]);
+  for (const bool active : {false, true})  // the curve of the active run lies over the others
+    for (std::size_t i = 0; i < series_.size(); ++i)
+      if (isActive(i) == active) paintSeries(painter, columns_[i], series_[i]);
   for (std::size_t i = 0; i < series_.size(); ++i) paintNonFinite(painter, columns_[i], series_[i]);
 }
 

@@ -303,9 +303,9 @@ TEST(LessonFigures, LoadsOfRanksAndExperts) {
   EXPECT_DOUBLE_EQ(*reader.read(figure("rank_max_over_mean", 1)), 1.5);
   EXPECT_DOUBLE_EQ(*reader.read(figure("network_saved", 1)), 0.25);
   // H(expert) - H(expert | domain), by hand.
-  const double expert_entropy = -2 * (3. / 8) * std::log2(3. / 8) - 2 * (1. / 8) * std::log2(1. / 8);
-  const double conditional_entropy = 0.5 * (-.75 * std::log2(.75) - .25 * std::log2(.25)) + 0.5 * 1.5;
-  EXPECT_NEAR(*reader.read(figure("domain_bits", 1)), expert_entropy - conditional_entropy, 1e-12);
+  const double expert_entropy = -2 * (3. / 8) * std::log(3. / 8) - 2 * (1. / 8) * std::log(1. / 8);
+  const double conditional_entropy = 0.5 * (-.75 * std::log(.75) - .25 * std::log(.25) + 1.5 * std::log(2.));
+  EXPECT_NEAR(*reader.read(figure("domain_information", 1)), expert_entropy - conditional_entropy, 1e-12);
 }
 
 TEST(LessonFigures, RecoveryCountsFromTheNewestChange) {
@@ -360,6 +360,7 @@ TEST(LessonFigures, SmallValuesHaveThreeDigits) {
   EXPECT_EQ(figure_text(figure("expert_gradient", 1), 0.01512), "0.0151");
   EXPECT_EQ(figure_text(figure("expert_gradient", 1), 0.00189), "0.00189");
   EXPECT_EQ(figure_text(figure("max_vio", 1), 0), "0");
+  EXPECT_EQ(figure_text(figure("utilisation", 1), 0.0247), "0.025x");  // as in the bars of the panel
 }
 
 TEST(LessonFigures, ChecksArePendingHoldOrFail) {
