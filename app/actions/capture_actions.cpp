@@ -130,7 +130,9 @@ void CaptureActions::openFirst() {
   const auto frame = selection_->quantFrame();
   if (!frame) return;
   const bool captures = capturesNewest();
-  const auto judged = operandOfVerdict(*selection_);
+  auto judged = operandOfVerdict(*selection_);
+  if (judged && selection_->isLayerChosen() && std::ranges::count(history->info().moe_layers, judged->layer) > 0)
+    judged->layer = selection_->layer();  // the sentence about the run names the layer that is worse
   // The first operand follows the verdict until its values are there or the user selects another one.
   if (selection_->following() && judged && verdict_operand_ == selection_->tensor() && !tensor_lab_->captured())
     selection_->setTensor(*(verdict_operand_ = judged));

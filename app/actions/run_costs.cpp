@@ -141,7 +141,7 @@ QString RunSpeeds::listText(const std::vector<RunConfig>& runs) const {
   const RunCost cost = costOfAll(runs);
   const int steps = runs.front().optimizer.total_steps;
   QString text = runs.size() > 1 ? QString("%1 runs, ").arg(runs.size()) : QString();
-  text += QString("%1 parameters, %2 of memory, %3")
+  text += QString("%1 parameters, %2, %3")
               .arg(millions(cost.parameters), megabytes(cost.bytes), countedText(steps, "step"));
   const Estimate speed = estimate(runs);
   return text + " in " + aboutDuration(steps * speed.seconds_per_step) +

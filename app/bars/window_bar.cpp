@@ -64,7 +64,7 @@ class BarLine : public QWidget {
 
 }  // namespace
 
-// A button with the step of the run, "1,284 of 2,000". It opens the popover for the pace.
+// A button with the steps taken, "1,284 of 2,000 steps", or the step of a replay. It opens the popover for the pace.
 class StepButton : public QToolButton {
  public:
   StepButton() {
@@ -73,7 +73,8 @@ class StepButton : public QToolButton {
     setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Fixed);
   }
 
-  // `word`: the word for a step. `end`: the last planned step; nullopt: the text is "step 1,284".
+  // `word`: the word before the number of a step, "step 1,284"; empty: `step` is a count of steps taken. `end`: the
+  // planned number of steps, "1,284 of 2,000 steps"; nullopt: the text is "1,284 steps".
   void showStep(const QString& word, std::int64_t step, std::optional<std::int64_t> end) {
     if (word == word_ && step == step_ && end == end_) return;
     const QSize size = sizeHint();
@@ -82,7 +83,7 @@ class StepButton : public QToolButton {
     end_ = end;
     setAccessibleName("Step: " + before() + groupedText(step_) + after());
     setToolTip(
-        end_ && step_ > 0
+        word_.isEmpty() && step_ > 0
             ? QString("Steps taken; the first is step 0, the last one so far is step %1").arg(groupedText(step_ - 1))
             : QString());
     if (sizeHint() != size) updateGeometry();
@@ -127,8 +128,11 @@ class StepButton : public QToolButton {
   }
 
  private:
-  QString before() const { return short_ || end_ ? QString() : word_ + QLatin1Char(' '); }
-  QString after() const { return short_ || !end_ ? QString() : " of " + groupedText(*end_); }  // drawn in secondary ink
+  QString before() const { return short_ || word_.isEmpty() ? QString() : word_ + QLatin1Char(' '); }
+  QString after() const {  // drawn in secondary ink
+    if (short_ || !word_.isEmpty()) return {};
+    return (end_ ? " of " + groupedText(*end_) : QString()) + " steps";
+  }
   int widthWith(const QString& number) const {
     const QFontMetrics body(font()), secondary(typeFont(font(), Type::secondary));
     return body.horizontalAdvance(before()) + body.horizontalAdvance(number) + secondary.horizontalAdvance(after());
@@ -360,7 +364,7 @@ void WindowBar::showStatus(const LiveStatus& status) {
   if (status.running != running_ || is_done_ != run_->shortcut().isEmpty()) setRunning(status.running);
   const std::int64_t end = until_.value_or(scheduled_);
   const QSize before = count_->sizeHint();
-  count_->showStep("step", status.step, status.step <= end ? std::optional(end) : std::nullopt);
+  count_->showStep({}, status.step, status.step <= end ? std::optional(end) : std::nullopt);
   if (count_->sizeHint() != before) fit();
 }
 

@@ -92,7 +92,7 @@ void FullPage::setHeading(const QString& heading, const QString& about) {
 }
 
 void FullPage::keyPressEvent(QKeyEvent* event) {
-  if (event->key() == Qt::Key_Escape && !back_->isHidden()) return emit backRequested();
+  if (event->key() == Qt::Key_Escape) return emit backRequested();
   QScrollArea::keyPressEvent(event);
 }
 

@@ -130,7 +130,7 @@ void StartPage::showCost() {
   if (!costs_) return;
   cost_->setText(costs_->presetText(presets_->currentText()));
   comparison_->setText(
-      QString("Do MXFP8, NVFP4 and MXFP4 cost loss against BF16? Preset nano in each, in BF16 twice to measure chance. "
+      QString("Do MXFP8, NVFP4 and MXFP4 cost loss against BF16? Preset nano; a second BF16 run measures chance. "
               "First verdicts by step %1, %2.")
           .arg(kVerdictStep)
           .arg(costs_->timeText("precisions", kVerdictStep)));

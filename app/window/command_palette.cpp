@@ -95,6 +95,7 @@ QString effectOf(const PaletteCommand& command) {
       {"Expert", "show expert"},    {"Finding", "show finding"}, {"Format", "explain format"},
       {"Layer", "select layer"},    {"Lesson", "start lesson"},  {"Metric", "explain metric"},
       {"Recent file", "open file"}, {"Setting", "show setting"}, {"Term", "explain term"}};
+  if (command.title.startsWith("Start a preset: ")) return "start training";
   if (command.title.startsWith("Panel: ")) return "show, " + command.group;
   if (command.title.startsWith("Manual: ")) return "Manual";
   return kEffects.value(command.group, command.group);
@@ -153,9 +154,10 @@ std::optional<CommandList::Shown> CommandList::found(std::size_t command, const 
 void CommandList::setQuery(const QString& query) {
   beginResetModel();
   QString typed = query.simplified();
-  static const QRegularExpression kQuestion("^(what (is|are)|define|explain)\\b| (mean|meaning)$",
-                                            QRegularExpression::CaseInsensitiveOption);
-  asks_meaning_ = typed.contains(kQuestion);
+  static const QRegularExpression kQuestion(
+      "^(what (is|are)|why|how (does|do (?!i\\b))|define|explain)\\b| (mean|meaning)$",
+      QRegularExpression::CaseInsensitiveOption);
+  asks_meaning_ = typed.contains(kQuestion) && numberedPlaces(typed).isEmpty();
   list(typed);
   has_match_ = !shown_.empty();
   if (!has_match_) {
@@ -216,7 +218,8 @@ std::optional<CommandList::Shown> CommandList::bestOf(std::size_t command, const
 }
 
 // What the window has comes before terms, and these before pages of the manual with the words, in their order. A page
-// that is meant and has all words comes before names for some of the words.
+// that is meant and has all words comes before names for some of the words. For a question, explanations come first,
+// then pages of the manual.
 int CommandList::priority(const Shown& shown, const QString& typed, const Synonyms& synonyms) const {
   const std::size_t index = shown.command;
   const PaletteCommand& command = commands_[index];
@@ -224,13 +227,21 @@ int CommandList::priority(const Shown& shown, const QString& typed, const Synony
   if (command.group == QLatin1String("Manual") || command.title.startsWith("Manual: ")) {
     const bool is_meant = synonyms.words.contains("manual: " + command.title.section(": ", -1).toLower());
     const int order = is_for_typed ? to_int(index - known_) * kInTitle : 0;
-    return (is_for_typed && synonyms.is_part && is_meant ? kAsFinding : -kAsFinding) - order;
+    const int unmeant = is_for_typed && asks_meaning_ ? kAsSynonym : -kAsFinding;
+    return (is_for_typed && synonyms.is_part && is_meant ? kAsFinding : unmeant) - order;
   }
   if (is_for_typed) return kAsFinding;
   if (command.group == QLatin1String("Finding")) return shown.synonym < 0 ? kAsFinding : 0;
   const bool is_in_title = command.title.contains(typed, Qt::CaseInsensitive);
   static const QStringList kMeanings{"Term", "Metric", "Format"};
-  if (asks_meaning_ && is_in_title && kMeanings.contains(command.group)) return 2 * kAsTyped;
+  const bool explains = kMeanings.contains(command.group) || command.title.startsWith("Explain ");
+  const QString name = command.title.section(": ", -1),
+                subject = asks_meaning_ ? joinedWords(withoutFillers(name)) : name;
+  const bool is_exact = subject == joinedWords(typed) || command.also == typed;
+  const bool is_meant = shown.synonym == 0 && name.startsWith(synonyms.words[0].section(": ", -1), Qt::CaseInsensitive);
+  if (asks_meaning_ && explains && (is_exact || is_meant || subject.contains(joinedWords(typed))))
+    return 3 * kAsFinding + (is_exact ? kAsTyped : 0);
+  if (asks_meaning_ && !explains) return -kAsSynonym;
   if (command.also.compare(typed, Qt::CaseInsensitive) == 0) return 2 * kAsTyped;  // its name in files
   if (command.also.split(" | ").contains(typed, Qt::CaseInsensitive)) return kAsSynonym;
   if (synonyms.is_part && shown.synonym < 0 && typed.contains(' ')) return 2 * kAsFinding;  // it has all words

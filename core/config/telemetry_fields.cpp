@@ -55,7 +55,7 @@ std::vector<ConfigField> telemetry_fields() {
   t.add(live(field<&TelemetryConfig::texts_every>(
       "texts_every", "Probe routing every", "steps", {0, 10000},
       "Steps between routings of the probe text, token by token and layer by layer, with the weights of that step. A "
-      "passage of the last batch is added, from each domain in turn. An edited probe text is routed at the next step. "
+      "passage of the last batch is added, from each domain in turn. An edited probe text is routed immediately. "
       "The last step of the schedule is due, too. No effect on the training. 0: never.")));
   t.add(live(field<&TelemetryConfig::probe>(
       "probe", "Probe text",

@@ -130,6 +130,12 @@ void FrameSink::publish(Marker marker) {
   state_->push([marker = std::move(marker)](State& state) { state.take(marker); });
 }
 
+void FrameSink::publish_edited_probe(int run, TokenFrame probe) {
+  state_->push([run, shared = std::make_shared<const TokenFrame>(std::move(probe))](State& state) {
+    if (const auto history = state.history_of(run)) history->set_edited_probe(shared);
+  });
+}
+
 void FrameSink::flush() {
   const auto flushed = std::make_shared<std::promise<void>>();  // shared: this call may return before set_value() has
   state_->push([flushed](State& state) {

@@ -25,6 +25,7 @@ class FrameSink {
   void remove_run(int run);  // no more frames of the run may follow; recorded frames stay
   void publish(TelemetryFrame frame);
   void publish(Marker marker);
+  void publish_edited_probe(int run, TokenFrame probe);  // History::set_edited_probe(); not recorded
   // Rewinds the run to before `step`: its history drops `step` and later steps. The recording drops them when the
   // next frame is written.
   void rewind(int run, std::int64_t step);

@@ -25,6 +25,13 @@ Ids ids_of(const Tokenizer* tokenizer, std::string_view text) {
   return ids;
 }
 
+// Returns the first words of the text, at most kPromptBytes, so that a sample does not begin within a word.
+std::string_view first_words(std::string_view text) {
+  if (text.size() <= kPromptBytes) return text;
+  const std::size_t end = text.find_last_of(" \n", kPromptBytes);
+  return text.substr(0, end == 0 || end == text.npos ? kPromptBytes : end);
+}
+
 // Returns -ln p of the token `id` under softmax(logits).
 float loss_of(std::span<const float> logits, std::int32_t id) {
   const float top = *std::ranges::max_element(logits);
@@ -157,8 +164,10 @@ const Transformer<float>& RoutedTexts::read(Reader& reader, const Learner<float>
   return *reader.model;
 }
 
-TokenFrame RoutedTexts::probe(const Learner<float>& learner, const Tokenizer* tokenizer,
-                              std::span<const std::int32_t> ids) {
+std::optional<TokenFrame> RoutedTexts::probe(const Learner<float>& learner, const Tokenizer* tokenizer) {
+  const TelemetryConfig& config = learner.config.telemetry;
+  const Ids ids = ids_of(tokenizer, unescape_bytes(config.probe).value_or(""));
+  if (ids.empty() || config.texts_every == 0 || learner.model().moe().empty()) return std::nullopt;
   const int length = std::min(learner.config.data.seq, to_int(ids.size()));
   const Transformer<float>& model = read(probe_reader_, learner, ids, length);
   RoutedPassage passage(tokenizer, ids, TextKind::probe, kTextBytes);
@@ -173,7 +182,7 @@ TokenFrame RoutedTexts::sample(const Learner<float>& learner, const Tokenizer* t
                                std::int64_t step) {
   const TelemetryConfig& config = learner.config.telemetry;
   const auto longest = size(learner.config.data.seq);
-  Ids ids = ids_of(tokenizer, prompt.empty() ? "\n" : prompt.substr(0, kPromptBytes));
+  Ids ids = ids_of(tokenizer, prompt.empty() ? "\n" : first_words(prompt));
   if (ids.empty()) ids.push_back(0);  // the tokenizer may drop white space
   ids.resize(std::min(ids.size(), std::max<std::size_t>(1, longest / 2)));
   const std::size_t prompted = ids.size();
@@ -212,10 +221,9 @@ std::vector<TokenFrame> RoutedTexts::collect(const Learner<float>& learner, cons
   if (learner.model().moe().empty()) return texts;
   const std::string text = unescape_bytes(config.probe).value_or("");
   const bool edited = last_probe_ && config.probe != *last_probe_;
-  const Ids ids = ids_of(batch.tokenizer, text);
   const bool texts_due = is_due_or_last(step, config.texts_every, learner.config);
-  if (!ids.empty() && config.texts_every > 0 && (edited || texts_due))
-    texts.push_back(probe(learner, batch.tokenizer, ids));
+  if (edited || texts_due)
+    if (auto routed = probe(learner, batch.tokenizer)) texts.push_back(std::move(*routed));
   const bool bolder = last_probe_ && config.sample_temperature != last_temperature_;
   if (config.sample_every > 0 && (edited || bolder || is_due_or_last(step, config.sample_every, learner.config)))
     texts.push_back(sample(learner, batch.tokenizer, text, step));

@@ -32,6 +32,9 @@ class RoutedTexts {
   // `batch`, and the update must be done. With ranks, call it on one of them, after all have called
   // Learner::gather_experts(). After a change of the probe or the temperature, texts are due immediately.
   std::vector<TokenFrame> collect(const Learner<float>& learner, const Batch& batch, std::int64_t step);
+  // Returns the routing of telemetry.probe with the present weights; nullopt without a probe, MoE layers or
+  // texts_every.
+  std::optional<TokenFrame> probe(const Learner<float>& learner, const Tokenizer* tokenizer);
 
  private:
   // A model for texts of one shape, with the learner's weights and settings.
@@ -41,7 +44,6 @@ class RoutedTexts {
   };
   const Transformer<float>& read(Reader& reader, const Learner<float>& learner, std::span<const std::int32_t> ids,
                                  int length);
-  TokenFrame probe(const Learner<float>& learner, const Tokenizer* tokenizer, std::span<const std::int32_t> ids);
   TokenFrame sample(const Learner<float>& learner, const Tokenizer* tokenizer, std::string_view prompt,
                     std::int64_t step);
 

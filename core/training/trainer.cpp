@@ -256,6 +256,13 @@ void Trainer::compute_ahead(const Batch& batch, OperandTap& tap) {
   });
 }
 
+std::optional<TokenFrame> Trainer::route_probe(const Tokenizer* tokenizer) {
+  const PortableProducts products(config().portable);
+  std::optional<TokenFrame> probe;
+  with_team([&] { probe = state_->texts.probe(state_->learner, tokenizer); });
+  return probe;
+}
+
 float Trainer::held_out_loss(const std::vector<Batch>& held_out) {
   Learner<float>& learner = state_->learner;
   const PortableProducts products(config().portable);

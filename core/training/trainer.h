@@ -52,9 +52,9 @@ inline bool is_due(std::int64_t step, int interval) {
   return interval > 0 && step % interval == 0;
 }
 
-class Ranks;
-
 class OperandTap;
+class Ranks;
+class Tokenizer;
 struct OperandScan;
 
 class Trainer {
@@ -76,6 +76,8 @@ class Trainer {
   // Captures an operand of the next step on `batch` without taking the step. Runs a forward and a backward pass, which
   // affect only routing(): it then returns the routing of `batch`.
   void compute_ahead(const Batch& batch, OperandTap& tap);
+  // Returns the routing of telemetry.probe with the present weights (routed_texts.h). Does not affect training.
+  std::optional<TokenFrame> route_probe(const Tokenizer* tokenizer);
 
   // Returns the mean cross-entropy of `held_out` (batches like those of the steps) with the present weights and without
   // gate noise. Does not affect training; routing() then returns the routing of the last of these batches. Collective.

@@ -292,7 +292,7 @@ class CheckpointTest : public QObject {
     choose(special, "Figure", "pruned models");
     QTest::mouseClick(button(special, "Measure"), Qt::LeftButton);
     QTRY_VERIFY_WITH_TIMEOUT(special->answerText().contains("experts of every layer: loss "), 4 * kWaitMs);
-    QVERIFY2(special->caption().contains("weights in FP32 before step 3"), qPrintable(special->caption()));
+    QVERIFY2(special->caption().contains("weights before step 3"), qPrintable(special->caption()));
     // One copy measures every step. Its values at the last step equal those of the copy that measured only this step.
     const auto rows_of_last = [&] { return special->csv().split('\n').filter(QRegularExpression("^3,")); };
     const QStringList last_step_rows = rows_of_last();
@@ -303,7 +303,7 @@ class CheckpointTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(button(special, "Measure over training")->isVisible(), kWaitMs);
     QCOMPARE(rows_of_last(), last_step_rows);
     w.window.selection()->setStep(1);
-    QVERIFY2(special->caption().contains("weights in FP32 before step 1"), qPrintable(special->caption()));
+    QVERIFY2(special->caption().contains("weights before step 1"), qPrintable(special->caption()));
     // A rewind deletes the measured values of later steps.
     session->live()->rewind(0);
     QTRY_VERIFY(!special->csv().contains("\n1,1,"));

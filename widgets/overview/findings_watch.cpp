@@ -68,6 +68,9 @@ void FindingsWatch::deliver(const Result& result) {
     for (std::string& form : health.shorter) form = withFormatLabels(QString::fromStdString(form)).toStdString();
   }
   ready_ = true;
+  std::vector<std::int64_t> steps;
+  for (const Health& health : result_.healths) steps.push_back(health.last_step < 0 ? INT64_MAX : health.last_step);
+  selection_->setVerdictSteps(std::move(steps));
   emit changed();
 }
 

@@ -211,12 +211,6 @@ void VerdictTiles::markDirty() {
   update();
 }
 
-// Returns the step of the figures. While following it is the step of the verdict, so that both agree.
-std::int64_t VerdictTiles::step() const {
-  const Health* health = watch_->health(selection_->run());
-  return selection_->following() && health && health->last_step >= 0 ? health->last_step : selection_->step();
-}
-
 // Fills the tiles while painting, so that hidden tiles compute nothing.
 void VerdictTiles::paintEvent(QPaintEvent*) {
   if (std::exchange(dirty_, false)) fill();
@@ -229,7 +223,7 @@ void VerdictTiles::fill() {
   if (history->steps().empty()) {
     contents.fill(nothing("no step yet"));
   } else {
-    const RouterWindow window = router_window(*history, step());
+    const RouterWindow window = router_window(*history, selection_->windowStep());
     if (window.layers.empty())
       contents.fill(nothing("no load of experts"));
     else
@@ -268,7 +262,7 @@ void VerdictTiles::addOthers(std::array<TileContent, 4>& contents) const {
 std::vector<double> VerdictTiles::curveOf(Which tile, const History& history, int layer, double LayerWindow::*figure) {
   layers_[tile] = layer;
   std::vector<double> values;
-  for (const LayerWindow& point : window_track(history, layer, step()))
+  for (const LayerWindow& point : window_track(history, layer, selection_->windowStep()))
     values.push_back(point.layer < 0 ? kNoValue : point.*figure);
   return values;
 }
@@ -333,7 +327,7 @@ TileContent VerdictTiles::deadContent(const RouterWindow& window, const History&
                                     : QString("in %1 layers, most in layer %2").arg(layers).arg(silent_layer->layer))
                     << QString("most in layer %1").arg(silent_layer->layer) << atLayer(silent_layer->layer);
   constexpr int kBins = 96;
-  const StepRange steps{history.steps().first, step()};
+  const StepRange steps{history.steps().first, selection_->windowStep()};
   const int bins = to_int(std::min<std::int64_t>(kBins, steps.size()));
   for (const PyramidBin& bin : history.series(Metric::dead_fraction, kWholeRun, steps, bins))
     content.curve.push_back(bin.finite > 0 ? bin.mean() : kNoValue);
@@ -360,7 +354,7 @@ FigureTarget VerdictTiles::target(Which tile) const {
   static constexpr std::array kMetrics{Metric::max_vio_window, Metric::cv, Metric::entropy_norm, Metric::dead_fraction};
   FigureTarget target{.key = kMetrics[tile]};
   target.layer = tile == dead ? kWholeRun : layers_[tile];
-  target.step = step();
+  target.step = selection_->windowStep();
   target.uses_window = true;
   return target;
 }

@@ -60,7 +60,6 @@ class VerdictTiles : public QWidget {
  public:
   VerdictTiles(Selection* selection, FindingsWatch* watch, QWidget* parent);
   QList<VerdictTile*> tiles() const { return {tiles_.begin(), tiles_.end()}; }
-  std::int64_t step() const;  // step of the figures
   QSize sizeHint() const override;
 
  protected:

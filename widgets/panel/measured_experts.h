@@ -66,14 +66,14 @@ inline QString lossChangeText(const FigureOfPieces& figure) {
   return (figure.mean > 0 ? QStringLiteral("+") : QString()) + intervalText(figure);
 }
 
-// Describes what was measured of the active run: "95 % intervals over 8 pieces of text, A nano, weights in FP32 before
-// step 20".
+// Describes what was measured of the active run: "weights before step 20, in FP32, 95 % intervals over 8 pieces of
+// text, A nano". The step comes first, since a narrow header shows the beginning only.
 inline QString measuredText(const Selection& selection, int pieces, std::int64_t step) {
   const QString text = QString("95 % intervals over %1, %2")
                            .arg(countedText(pieces, "piece of text"), runLabel(selection, selection.run()));
   return run_origin(selection.history()->info()) == RunOrigin::checkpoint
              ? text
-             : QString("%1, weights in FP32 before step %2").arg(text).arg(step);
+             : QString("weights before step %1, in FP32, %2").arg(formatCount(step), text);
 }
 
 }  // namespace moescope

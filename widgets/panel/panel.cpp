@@ -212,6 +212,7 @@ void Panel::buildHeader() {
   menu_ = new QMenu(this);
   menu_->setToolTipsVisible(true);
   connect(more_button_, &QToolButton::clicked, this, [this] {
+    fillMenu();  // before its width is known
     menu_->popup(
         more_button_->mapToGlobal(QPoint(more_button_->width() - menu_->sizeHint().width(), more_button_->height())));
   });

@@ -1,5 +1,6 @@
 #include "widgets/plots/band_bars.h"
 
+#include <QMouseEvent>
 #include <QPainter>
 #include <algorithm>
 #include <cmath>
@@ -171,6 +172,14 @@ void BandBars::paintFigures(QPainter& painter, const QStringList& figures, const
     painter.drawText(QRect(right - columns[i], line.top(), columns[i], line.height()),
                      Qt::AlignRight | Qt::AlignVCenter, figures[to_int(i)]);
   }
+}
+
+std::optional<FigureTarget> BandBars::figureAt(QPoint position) const {
+  return figure && !readoutAt(position).isEmpty() ? std::optional(figure(rowAt(position))) : std::nullopt;
+}
+
+void BandBars::mousePressEvent(QMouseEvent* event) {
+  readoutAt(event->pos()).isEmpty() ? PlotFrame::mousePressEvent(event) : emit rowChosen(rowAt(event->pos()));
 }
 
 QStringList BandBars::readoutAt(QPoint position) const {

@@ -41,12 +41,18 @@ class BandBars : public PlotFrame {
   void setCaption(const QString& caption) { caption_ = caption; }  // name and unit of the bars
   void setFormatter(std::function<QString(double)> format) { format_ = std::move(format); }  // texts of the axis
   std::function<QStringList(int row)> describe;
+  std::function<FigureTarget(int row)> figure;  // of a described row, for the explain card
+  std::optional<FigureTarget> figureAt(QPoint position) const override;
+
+ signals:
+  void rowChosen(int row);  // a described row
 
  protected:
   QMargins margins() const override;
   void paintStatic(QPainter& painter) override;
   void paintData(QPainter& painter) override;
   QStringList readoutAt(QPoint position) const override;
+  void mousePressEvent(QMouseEvent* event) override;
 
  private:
   Axis axis() const { return axisAcross(0, top_); }

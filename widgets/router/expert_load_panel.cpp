@@ -197,9 +197,9 @@ QString ExpertLoadPanel::status() const {
 
 const RouterWindow& ExpertLoadPanel::window() const {
   const History* history = selection_->history();
-  const std::int64_t step = selection_->step();
-  const std::uint64_t sequence = history ? history->sequence() : 0;
   const bool one_step = showsOneStep();
+  const std::int64_t step = one_step ? selection_->step() : selection_->windowStep();
+  const std::uint64_t sequence = history ? history->sequence() : 0;
   if (window_.history == history && window_.sequence == sequence && window_.step == step &&
       window_.one_step == one_step)
     return window_.loads;

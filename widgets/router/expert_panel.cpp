@@ -576,7 +576,7 @@ void ExpertPanel::refillDomains() {
                     kNoValue,
                     QString("%1\t%2 \u00d7 its share").arg(formatPercent(domain.share), formatValue(domain.lift, 2))});
   }
-  domains_->setCaption("most preferred domains, share of its slots");
+  domains_->setCaption("most preferred domains, share of its copies");
   domains_->setRows(std::move(rows));
 }
 

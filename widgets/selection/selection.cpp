@@ -56,6 +56,7 @@ void Selection::setHistories(std::vector<std::shared_ptr<const History>> histori
   }
   following_ = true;
   range_is_all_ = true;
+  verdict_steps_.clear();
   hover_step_ = -1;
   seen_sequence_ = 0;
   const StepRange all = history() ? history()->steps() : StepRange{};
@@ -151,6 +152,15 @@ std::vector<std::int64_t> Selection::edgesOf(const History& run, std::vector<std
   return edges;
 }
 
+std::int64_t Selection::windowStep() const {
+  const bool is_known = following_ && run_ < std::ssize(verdict_steps_);
+  return is_known ? std::min(verdict_steps_[run_], history()->steps().last) : step_;
+}
+
+void Selection::setVerdictSteps(std::vector<std::int64_t> steps) {
+  if (std::exchange(verdict_steps_, std::move(steps)) != verdict_steps_) emit timeChanged();
+}
+
 void Selection::setRange(StepRange range) {
   const StepRange all = history() ? history()->steps() : StepRange{};
   if (all.empty()) return;
@@ -188,10 +198,12 @@ std::shared_ptr<const TelemetryFrame> Selection::frameOf(int place) const {
 
 void Selection::setLayer(int layer) {
   showLayer(layer);
+  layer_is_chosen_ = true;
   emit layerChosen();
 }
 
 void Selection::showLayer(int layer) {
+  layer_is_chosen_ = false;
   if (const History* current = history()) layer = nearestMoeLayer(current->info(), layer);
   if (std::exchange(layer_, layer) == layer) return;
   moveTensorToLayer();
@@ -201,6 +213,7 @@ void Selection::showLayer(int layer) {
 void Selection::setExpert(int expert) {
   const int last = history() ? history()->info().n_experts - 1 : -1;
   expert = std::clamp(expert, -1, std::max(-1, last));
+  layer_is_chosen_ |= expert >= 0;
   if (std::exchange(expert_, expert) != expert) emit focusChanged();
 }
 

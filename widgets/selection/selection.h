@@ -55,6 +55,10 @@ class Selection : public QObject {
   std::int64_t stepOf(const History& run, std::int64_t step) const;
   // Step that is shown of an open run: that at the cursor, or its last one.
   std::int64_t shownStepOf(const History& run) const;
+  // Last step of the windows of loads of the active run: that at the cursor, or, while new steps arrive, the last step
+  // of its verdict, so that all figures of a window agree.
+  std::int64_t windowStep() const;
+  void setVerdictSteps(std::vector<std::int64_t> steps);  // of the open runs, in their order
   std::vector<std::int64_t> edgesOf(const History& run, std::vector<std::int64_t> edges) const;  // edges of bins
   bool growing() const { return growing_; }  // whether new steps arrive
   void setGrowing(bool growing) {
@@ -69,7 +73,8 @@ class Selection : public QObject {
   int layer() const { return layer_; }  // index among all layers; a MoE layer
   void setLayer(int layer);             // selects a layer for the user: panels of the worst layer then show this layer
   void showLayer(int layer);            // selects a layer without layerChosen()
-  int expert() const { return expert_; }  // -1: none
+  bool isLayerChosen() const { return layer_is_chosen_; }  // the user selected this layer or an expert of it
+  int expert() const { return expert_; }                   // -1: none
   void setExpert(int expert);
   // The selected operand. Its layer follows layer(), except for operands of dense layers and the head; selecting an
   // operand of a MoE layer selects that layer.
@@ -114,10 +119,12 @@ class Selection : public QObject {
   QString opening_;
   int run_ = 0;
   std::int64_t step_ = 0;
+  std::vector<std::int64_t> verdict_steps_;
   bool following_ = true, growing_ = false;
   StepRange range_;
   bool range_is_all_ = true;
   int layer_ = 0;
+  bool layer_is_chosen_ = false;
   int expert_ = -1;
   OperandPlace tensor_;
   std::int64_t hover_step_ = -1;

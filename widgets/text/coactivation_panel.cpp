@@ -4,6 +4,8 @@
 #include <QMouseEvent>
 #include <QPainter>
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -20,31 +22,31 @@ namespace moescope {
 
 namespace {
 
-constexpr double kNearPoint = 14;        // pixels
-constexpr double kMarginInPlane = 1.12;  // half of the axis divided by the farthest coordinate
+constexpr double kNearPoint = 14;      // pixels
+constexpr double kMarginShare = 0.08;  // of the values' range, at each end of an axis
 
 }  // namespace
 
-double ScatterPlot::reach(bool vertical) const {
-  double x = 0, y = 0;
+// Each axis spans its own values, so that the points fill the panel.
+std::pair<double, double> ScatterPlot::range(bool vertical) const {
+  double low = HUGE_VAL, high = -HUGE_VAL;
   for (const Point& point : points_) {
-    if (std::isnan(point.x)) continue;
-    x = std::max(x, std::abs(point.x));
-    y = std::max(y, std::abs(point.y));
+    low = std::fmin(low, vertical ? point.y : point.x);
+    high = std::fmax(high, vertical ? point.y : point.x);
   }
-  const double width = std::max(1, plotRect().width()), height = std::max(1, plotRect().height());
-  const double unit = std::max(x / width, y / height) * kMarginInPlane;  // half of the axes' units per pixel
-  if (!(unit > 0)) return 1;
-  return unit * (vertical ? height : width);
+  if (!(low < high)) return {-1, 1};
+  const double margin = kMarginShare * (high - low);
+  return {low - margin, high + margin};
 }
 
 std::vector<Tick> ScatterPlot::ticks(bool vertical) const {
   const int room = vertical ? plotRect().height() / withType(36) : plotRect().width() / withType(60);
-  return linearTicks(-reach(vertical), reach(vertical), std::max(2, room));
+  return linearTicks(range(vertical).first, range(vertical).second, std::max(2, room));
 }
 
 Axis ScatterPlot::axis(bool vertical) const {
-  return vertical ? axisUp(-reach(true), reach(true)) : axisAcross(-reach(false), reach(false));
+  const auto [low, high] = range(vertical);
+  return vertical ? axisUp(low, high) : axisAcross(low, high);
 }
 
 QPointF ScatterPlot::placeOf(int point) const {
@@ -77,34 +79,43 @@ void ScatterPlot::paintData(QPainter& painter) {
   painter.setRenderHint(QPainter::Antialiasing);
   QColor rim = palette().text().color();
   rim.setAlpha(150);
-  const double radius = (points_.size() > 100 ? 2.6 : 4) * typeScale(fontMetrics());
   painter.setPen(QPen(rim, 0));
   for (int i = 0; i < to_int(points_.size()); ++i) {
     if (!isDrawn(i)) continue;
     painter.setBrush(QColor(legend_.lut[points_[i].code]));
-    painter.drawEllipse(placeOf(i), radius, radius);
+    painter.drawEllipse(placeOf(i), radius(), radius());
   }
   painter.setRenderHint(QPainter::Antialiasing, false);
   paintIds(painter);
 }
 
-// Paints the id beside each point, right or left of it, unless it would cover another id.
+// Paints the id beside each point where it covers no other id and no point. A named point without such a place gets its
+// id last, over points.
 void ScatterPlot::paintIds(QPainter& painter) const {
+  static const std::array kSides{QPointF(1, 0),  QPointF(-1, 0),  QPointF(0, -1), QPointF(0, 1),
+                                 QPointF(1, -1), QPointF(-1, -1), QPointF(1, 1),  QPointF(-1, 1)};
   painter.setPen(palette().text().color());
-  std::vector<QRectF> painted;
+  std::vector<QRectF> ids, points;
   std::vector<int> order = named_;
-  for (int i = 0; i < to_int(points_.size()); ++i) order.push_back(i);
+  for (int i = 0; i < to_int(points_.size()); ++i) {
+    order.push_back(i);
+    points.emplace_back(placeOf(i) - QPointF(radius(), radius()), 2 * QSizeF(radius(), radius()));
+  }
+  order.insert(order.end(), named_.begin(), named_.end());
   std::vector<bool> has_id(points_.size());
-  for (const int i : order) {
-    if (i >= std::ssize(points_) || !isDrawn(i) || has_id[i]) continue;
-    const QString id = QString::number(i);
-    const double width = fontMetrics().horizontalAdvance(id), height = fontMetrics().height();
-    for (const double x : {double(withType(6)), -withType(6) - width}) {
-      const QRectF place(placeOf(i) + QPointF(x, -height / 2), QSizeF(width, height));
-      const auto covered = [&](const QRectF& other) { return other.intersects(place); };
-      if (has_id[i] || !plotRect().contains(place.toRect()) || std::ranges::any_of(painted, covered)) continue;
-      painter.drawText(place, Qt::AlignCenter, id);
-      painted.push_back(place);
+  for (std::size_t n = 0; n < order.size(); ++n) {
+    const int i = order[n];
+    if (i >= std::ssize(points_) || !isDrawn(i)) continue;
+    const QSizeF size(fontMetrics().horizontalAdvance(QString::number(i)), fontMetrics().capHeight() + 2);
+    for (const QPointF& side : kSides) {
+      const double gap = radius() + 2;
+      QRectF place({}, size);
+      place.moveCenter(placeOf(i) + QPointF(side.x() * (gap + size.width() / 2), side.y() * (gap + size.height() / 2)));
+      const auto covers = [&](const QRectF& other) { return other.intersects(place); };
+      if (has_id[i] || !plotRect().contains(place.toAlignedRect()) || std::ranges::any_of(ids, covers)) continue;
+      if (n < order.size() - named_.size() && std::ranges::any_of(points, covers)) continue;
+      painter.drawText(place, Qt::AlignCenter | Qt::TextDontClip, QString::number(i));
+      ids.push_back(place);
       has_id[i] = true;
     }
   }

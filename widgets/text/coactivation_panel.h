@@ -56,7 +56,8 @@ class ScatterPlot : public PlotFrame {
 
  private:
   Axis axis(bool vertical) const;
-  double reach(bool vertical) const;  // the axis spans -reach to reach
+  std::pair<double, double> range(bool vertical) const;  // ends of the axis
+  double radius() const { return (points_.size() > 100 ? 2.6 : 4) * typeScale(fontMetrics()); }
   bool isDrawn(int point) const { return !std::isnan(points_[point].x); }
   std::vector<Tick> ticks(bool vertical) const;
   void paintIds(QPainter& painter) const;

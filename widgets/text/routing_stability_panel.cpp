@@ -1,8 +1,7 @@
 #include "widgets/text/routing_stability_panel.h"
 
-#include <QMouseEvent>
-#include <QPainter>
 #include <algorithm>
+#include <functional>
 
 #include "core/frame/specialisation.h"
 #include "widgets/look/tokens.h"
@@ -17,120 +16,15 @@ enum Against { kShortBefore, kHalfway, kFirst, kPinned };
 constexpr std::size_t kMaxLines = 6;   // most lines; of more layers, only lowest, mean and highest are drawn
 constexpr int kReportedRoutings = 16;  // number of routings that the worker reads before it reports
 
-PyramidBin binOf(const std::vector<float>& values) {
+// Returns a figure of the values that are not missing: PyramidBin's min, max or mean().
+template <class Figure>
+float figureOf(const std::vector<float>& values, Figure figure) {
   PyramidBin bin;
   for (const float value : values) bin.add(value);
-  return bin;
-}
-
-float lowest(const std::vector<float>& values) {
-  const PyramidBin bin = binOf(values);
-  return bin.finite ? bin.min : kNoValue;
-}
-
-float highest(const std::vector<float>& values) {
-  const PyramidBin bin = binOf(values);
-  return bin.finite ? bin.max : kNoValue;
-}
-
-float meanOf(const std::vector<float>& values) {
-  const PyramidBin bin = binOf(values);
-  return bin.finite ? bin.mean() : kNoValue;
+  return bin.finite ? static_cast<float>(std::invoke(figure, bin)) : kNoValue;
 }
 
 }  // namespace
-
-QRectF StabilityBars::slot(std::size_t bar) const {
-  const QRectF room = plotRect();
-  const double width = room.width() / std::max<std::size_t>(1, bars_.size());
-  return {room.left() + bar * width, room.top(), width, room.height()};
-}
-
-int StabilityBars::barAt(QPoint position) const {
-  for (std::size_t i = 0; i < bars_.size(); ++i)
-    if (slot(i).contains(position)) return to_int(i);
-  return -1;
-}
-
-std::optional<FigureTarget> StabilityBars::figureAt(QPoint position) const {
-  const int bar = notice().isEmpty() ? barAt(position) : -1;
-  if (bar < 0 || !figureOfLayer) return std::nullopt;
-  return figureOfLayer(bars_[bar].layer);
-}
-
-void StabilityBars::paintStatic(QPainter& painter) {
-  const QRect room = plotRect();
-  const Axis axis{0, 1, static_cast<double>(room.bottom()), static_cast<double>(room.top())};
-  paintLeftAxis(painter, axis,
-                {{0, QStringLiteral("0 %")},
-                 {0.25, QStringLiteral("25 %")},
-                 {0.5, QStringLiteral("50 %")},
-                 {0.75, QStringLiteral("75 %")},
-                 {1, QStringLiteral("100 %")}},
-                caption_);
-  const QFontMetrics metrics(painter.font());
-  painter.setPen(mutedText(palette()));
-  int last = -1000;
-  for (std::size_t i = 0; i < bars_.size(); ++i) {
-    const QString label = QString("L%1").arg(bars_[i].layer);
-    const int x = static_cast<int>(slot(i).center().x()), half_width = metrics.horizontalAdvance(label) / 2 + 2;
-    if (x - half_width < last) continue;
-    last = x + half_width;
-    painter.drawText(QRect(x - half_width, room.bottom() + 3, 2 * half_width, metrics.height()), Qt::AlignCenter,
-                     label);
-  }
-}
-
-void StabilityBars::paintData(QPainter& painter) {
-  const QFontMetrics metrics(painter.font());
-  for (std::size_t i = 0; i < bars_.size(); ++i) {
-    if (is_missing(bars_[i].stability)) continue;
-    const QRectF place = slot(i);
-    const double gap = std::min(6.0, place.width() * 0.15), height = place.height() * bars_[i].stability;
-    const QRectF bar(place.left() + gap, place.bottom() - height, place.width() - 2 * gap, height);
-    painter.fillRect(bar, QColor(colors(palette()).plain_bar));
-    const QString label = QString::number(100 * static_cast<double>(bars_[i].stability), 'f', 0) + QStringLiteral(" %");
-    if (metrics.horizontalAdvance(label) + 2 > place.width()) continue;
-    painter.setPen(palette().text().color());
-    painter.drawText(QRectF(place.left(), bar.top() - metrics.height() - 1, place.width(), metrics.height()),
-                     Qt::AlignCenter, label);
-  }
-  if (is_missing(baseline_)) return;
-  const QRect room = plotRect();
-  const double y = room.bottom() - static_cast<double>(baseline_) * room.height();
-  painter.setPen(QPen(palette().text().color(), 1, Qt::DashLine));
-  painter.drawLine(QPointF(room.left(), y), QPointF(room.right(), y));
-  painter.setPen(palette().text().color());
-  const QString label = QString("by chance %1").arg(formatPercent(baseline_));
-  const int width = metrics.horizontalAdvance(label) + 8;
-  const QRect box(room.right() - width, static_cast<int>(y) - metrics.height() - 1, width, metrics.height());
-  QColor ground = palette().base().color();
-  ground.setAlpha(215);
-  painter.fillRect(box, ground);
-  painter.drawText(box, Qt::AlignCenter, label);
-}
-
-void StabilityBars::paintOverlay(QPainter& painter) {
-  for (std::size_t i = 0; i < bars_.size(); ++i) {
-    if (bars_[i].layer != current_) continue;
-    const QRectF place = slot(i);
-    painter.setPen(Qt::NoPen);
-    painter.setBrush(cursorColor(dark()));
-    painter.drawRect(QRectF(place.left() + 2, place.bottom() + 1, place.width() - 4, 2));
-    painter.setBrush(Qt::NoBrush);
-  }
-  PlotFrame::paintOverlay(painter);
-}
-
-QStringList StabilityBars::readoutAt(QPoint position) const {
-  const int bar = describe ? barAt(position) : -1;
-  return bar < 0 ? QStringList() : describe(bar);
-}
-
-void StabilityBars::mousePressEvent(QMouseEvent* event) {
-  const int bar = notice().isEmpty() ? barAt(event->pos()) : -1;
-  if (bar >= 0) emit layerChosen(bars_[bar].layer);
-}
 
 RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* parent)
     : Panel(selection, "Routing stability", Provenance::measured_here, parent) {
@@ -155,12 +49,13 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
   connect(layers_, &TimeHeatMap::rowClicked, this, [this](int row) {
     if (row < std::ssize(track_.layers())) selection_->setLayer(track_.layers()[row]);
   });
-  bars_ = new StabilityBars(this);
+  bars_ = new BandBars(this);
   bars_->setAccessibleName("Routing stability of all layers");
   bars_->refill = [this] { refillBars(); };
   bars_->describe = [this](int bar) { return describeLayer(bar, selection_->step()); };
-  bars_->figureOfLayer = [this](int layer) { return figure(layer, selection_->step()); };
-  connect(bars_, &StabilityBars::layerChosen, selection_, &Selection::setLayer);
+  bars_->setFormatter([](double share) { return formatPercent(static_cast<float>(share)); });
+  bars_->figure = [this](int row) { return figure(track_.layers()[row], selection_->step()); };
+  connect(bars_, &BandBars::rowChosen, this, [this](int row) { selection_->setLayer(track_.layers()[row]); });
   followSelection(bars_);
 
   stack_ = new QStackedWidget(this);
@@ -291,26 +186,24 @@ void RoutingStabilityPanel::refillLines() {
   const auto values = [sets](const StabilityPoint& p) -> const std::vector<float>& {
     return sets ? p.unchanged_L : p.shared_L;
   };
-  const auto& layers = track_.layers();
+  const std::vector<int> layers = track_.layers();
   std::vector<LineSeries> all;
   for (std::size_t i = 0; i < layers.size() && layers.size() <= kMaxLines; ++i)
     all.push_back(series(
         QString("L%1").arg(layers[i]), to_int(i), [values, i](const StabilityPoint& p) { return values(p)[i]; },
         [layer = layers[i]](const StabilityPoint&) { return layer; }));
-  if (all.empty()) {
-    const auto layerWith = [values, layers](float (*pick)(const std::vector<float>&)) {
-      return [=](const StabilityPoint& p) {
-        const auto found = std::ranges::find(values(p), pick(values(p)));
-        return found == values(p).end() ? kWholeRun : layers[found - values(p).begin()];
-      };
+  const auto add = [&](const char* label, int color, auto figure) {
+    const auto layer_with = [=](const StabilityPoint& p) {
+      const auto found = std::ranges::find(values(p), figureOf(values(p), figure));
+      return found == values(p).end() ? kWholeRun : layers[found - values(p).begin()];
     };
-    all = {series(
-               "highest", 2, [values](const StabilityPoint& p) { return highest(values(p)); }, layerWith(highest)),
-           series(
-               "mean", 0, [values](const StabilityPoint& p) { return meanOf(values(p)); },
-               [](const StabilityPoint&) { return kWholeRun; }),
-           series(
-               "lowest", 1, [values](const StabilityPoint& p) { return lowest(values(p)); }, layerWith(lowest))};
+    all.push_back(series(
+        label, color, [=](const StabilityPoint& p) { return figureOf(values(p), figure); }, layer_with));
+  };
+  if (all.empty()) {
+    add("highest", 2, &PyramidBin::max);
+    add("mean", 0, &PyramidBin::mean);
+    add("lowest", 1, &PyramidBin::min);
   }
   lines_->setCaption(valueCaption());
   lines_->setReferences({{static_cast<double>(baseline()), QString("chance %1").arg(formatPercent(baseline()))}});
@@ -345,13 +238,20 @@ void RoutingStabilityPanel::refillBars() {
   if (bars_->showsNotice(whyNoTrack())) return;
   const StabilityPoint* point = track_.at(selection_->step());
   if (!point) return bars_->setNotice("No earlier routing to compare with at this step: choose a later step");
-  std::vector<StabilityBars::Bar> bars;
-  for (std::size_t i = 0; i < track_.layers().size(); ++i)
-    bars.push_back({track_.layers()[i], point->value(wholeSets(), i)});
-  if (std::ranges::all_of(bars, [](const auto& bar) { return is_missing(bar.stability); }))
+  if (std::ranges::all_of(point->unchanged_L, [](float share) { return is_missing(share); }))
     return bars_->setNotice(
         QString("The probe text was different at step %1: choose a later step").arg(point->reference));
-  bars_->setBars(std::move(bars), baseline(), selection_->layer(), valueCaption());
+  std::vector<BandBars::Row> rows;
+  const auto add = [&](const QString& name, float share, const BandBars::Part& look) {
+    rows.push_back({name, {{is_missing(share) ? 0.0 : share, look.color, look.fill}}, NAN, NAN, formatPercent(share)});
+  };
+  for (std::size_t i = 0; i < track_.layers().size(); ++i) {
+    const int layer = track_.layers()[i], color = layer == selection_->layer() ? BandBars::kStrong : BandBars::kPlain;
+    add(QString("layer %1").arg(layer), point->value(wholeSets(), i), {.color = color});
+  }
+  add("by chance", baseline(), {.color = BandBars::kStrong, .fill = BandBars::Fill::outlined});
+  bars_->setCaption(valueCaption());
+  bars_->setRows(std::move(rows));
 }
 
 FigureTarget RoutingStabilityPanel::figure(int layer, std::int64_t step) const {
@@ -378,7 +278,7 @@ QStringList RoutingStabilityPanel::describeLayer(int row, std::int64_t step) con
 Panel::Answer RoutingStabilityPanel::answer() const {
   const StabilityPoint* point = selection_->history() ? track_.at(selection_->step()) : nullptr;
   if (!point) return {};
-  const float share = meanOf(wholeSets() ? point->unchanged_L : point->shared_L);
+  const float share = figureOf(wholeSets() ? point->unchanged_L : point->shared_L, &PyramidBin::mean);
   if (is_missing(share)) return {};
   const QString what =
       (wholeSets() ? QString("%1 of the tokens keep their experts") : QString("%1 of the choices are unchanged"))

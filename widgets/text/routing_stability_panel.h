@@ -11,51 +11,11 @@
 #include "core/findings/comparison/stability_track.h"
 #include "widgets/panel/latest_worker.h"
 #include "widgets/panel/panel.h"
+#include "widgets/plots/band_bars.h"
 #include "widgets/plots/line_plot.h"
-#include "widgets/plots/plot_frame.h"
 #include "widgets/plots/time_heat_map.h"
 
 namespace moescope {
-
-// A bar for each layer, with its height in percent, and a line at the value of chance.
-class StabilityBars : public PlotFrame {
-  Q_OBJECT
-
- public:
-  struct Bar {
-    int layer;
-    float stability;  // kNoValue: cannot be compared
-  };
-  using PlotFrame::PlotFrame;
-  void setBars(std::vector<Bar> bars, float baseline, int current_layer, const QString& caption) {
-    caption_ = caption;
-    bars_ = std::move(bars);
-    baseline_ = baseline;
-    current_ = current_layer;
-  }
-  std::function<QStringList(int bar)> describe;
-  std::function<FigureTarget(int layer)> figureOfLayer;  // figure of a layer, for the explain card
-  std::optional<FigureTarget> figureAt(QPoint position) const override;
-
- signals:
-  void layerChosen(int layer);
-
- protected:
-  QMargins margins() const override { return {axisLabelWidth(), withType(20), 10, withType(22)}; }
-  void paintStatic(QPainter& painter) override;
-  void paintData(QPainter& painter) override;
-  void paintOverlay(QPainter& painter) override;
-  QStringList readoutAt(QPoint position) const override;
-  void mousePressEvent(QMouseEvent* event) override;
-
- private:
-  QRectF slot(std::size_t bar) const;
-  int barAt(QPoint position) const;
-  std::vector<Bar> bars_;
-  float baseline_ = 0;
-  QString caption_;
-  int current_ = -1;
-};
 
 class RoutingStabilityPanel : public Panel {
   Q_OBJECT
@@ -94,7 +54,7 @@ class RoutingStabilityPanel : public Panel {
   QStackedWidget* stack_;
   LinePlot* lines_;
   TimeHeatMap* layers_;
-  StabilityBars* bars_;
+  BandBars* bars_;
   std::int64_t pinned_ = -1;
 
   StabilityTrack track_;

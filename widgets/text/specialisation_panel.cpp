@@ -152,7 +152,7 @@ QStringList ByteAffinityView::answers() const {
 }
 
 ValueTable ByteAffinityView::table() const {
-  ValueTable table({"step", "layer", "expert", "byte", "slots", "share of the expert [share]", "lift"});
+  ValueTable table({"step", "layer", "expert", "byte", "copies", "share of the expert [share]", "lift"});
   const History* history = selection_->history();
   const auto frame = history ? history->specialisation_frame_at(selection_->step()) : nullptr;
   const SpecialisationFrame* specialisation = specialisationOf(frame.get(), selection_->layer());
@@ -466,7 +466,7 @@ void SpecialisationPanel::refill() {
   }
   view_->setCells(domains, experts, std::move(codes));
   view_->setLegend(liftLegend(isDark(palette())));
-  view_->setRowAxis(ticksOf(names), "domain");
+  view_->setRowAxis(ticksOf(names), "domain of the text");
   view_->setColumnAxis(ticksOf(columns_), "expert");
   view_->setCurrent(chosenRow(), index_in(columns_, selection_->expert()));
 }
@@ -542,8 +542,8 @@ ValueTable SpecialisationPanel::table() const {
     const MeasuredExperts::ByStep scans = measured() ? measured_->by_step : MeasuredExperts::ByStep();
     return figure_->currentIndex() == kPruning ? pruningTable(scans) : costsTable(scans);
   }
-  ValueTable table({"step", "layer", "domain", "expert", "slots", "share of the domain's slots [share]",
-                    "share of all slots [share]", "lift:3"});
+  ValueTable table({"step", "layer", "domain", "expert", "copies", "share of the domain's copies [share]",
+                    "share of all copies [share]", "lift:3"});
   const History* history = selection_->history();
   const auto frame = history ? history->specialisation_frame_at(selection_->step()) : nullptr;
   for (const SpecialisationFrame& layer : frame ? frame->specialisation : std::vector<SpecialisationFrame>{}) {

@@ -24,7 +24,10 @@ namespace moescope {
 namespace {
 
 constexpr std::size_t kMaxProbeBytes = 1024;  // limit of telemetry.probe in the config
+constexpr int kShownTexts = 20;               // entries of the list of texts without scrolling
 constexpr int kFirstToken = 8;                // token whose path is shown until one is selected
+
+const QString kOwnText = QStringLiteral("own text...");  // opens the editor of the probe text
 
 // Returns the text for editing: line feeds as such, other special bytes as escapes.
 QString editableText(const std::string& bytes) {
@@ -89,16 +92,17 @@ std::vector<TokenPathPlot::Piece> TokenPathPlot::pieces() const {
 
 QStringList TokenPathPlot::titles() const {
   const QString token =
-      QString("token %1, ").arg(position_) + contextOf(*text_, span_at(token_spans(*text_), position_), 9);
-  const bool is_chosen_by_bias = std::ranges::any_of(columns_, [this](const auto& column) {
-    const std::vector<float> shares = mix_shares(*column.layer, position_);
-    return !shares.empty() && std::ranges::max(shares) > shares.front();
-  });
-  const QString all = token + QString(": shares of its experts in each layer"), why("; the bias decides the choice");
-  QStringList forms{all, token + QString(": shares of its experts"), token};
-  if (is_chosen_by_bias)
-    forms = QStringList{all + why + ", not the share", token + ": shares" + why + ", not the share"} + forms;
-  return forms;
+      QString("position %1, ").arg(position_) + contextOf(*text_, span_at(token_spans(*text_), position_), 9);
+  QStringList by_bias;  // layers whose first choice has not the largest share
+  for (const TokenTextView::Row& column : columns_)
+    if (const auto shares = mix_shares(*column.layer, position_);
+        !shares.empty() && std::ranges::max(shares) > shares.front())
+      by_bias << QString("L%1").arg(column.layer->layer);
+  const QString all = token + QString(": shares of its experts in each layer"),
+                reason = "; the bias decides the choice in " + by_bias.join(", ");
+  const QStringList forms{all + reason, token + ": shares" + reason, all, token + QString(": shares of its experts"),
+                          token};
+  return by_bias.isEmpty() ? forms.mid(2) : forms;
 }
 
 void TokenPathPlot::paintData(QPainter& painter) {
@@ -156,7 +160,7 @@ QStringList TokenPathPlot::readoutAt(QPoint position) const {
   QStringList lines{
       QString("layer %1, expert %2").arg(piece->layer).arg(piece->expert),
       QString("%1 of the mixing weights, score %2").arg(formatPercent(piece->share), formatValue(piece->score))};
-  if (!is_missing(margin)) lines << QString("margin of the layer's choice %1").arg(formatValue(margin));
+  if (!is_missing(margin)) lines << QString("margin of its choice %1").arg(formatValue(margin));
   return lines;
 }
 
@@ -211,22 +215,21 @@ TokensAndSamplePanel::TokensAndSamplePanel(Selection* selection, Shows shows, QW
 void TokensAndSamplePanel::addControls() {
   if (shows_ == Shows::probe_and_data) {
     what_ = makeChoice({"probe"}, "Displayed text",
-                       "The probe text, or the newest passage of the data that was trained on, by domain");
+                       "The probe text, or the newest passage of the data that was trained on, by domain. Own text: "
+                       "write another probe text, which is routed immediately");
     connect(what_, &QComboBox::currentIndexChanged, this, [this] {
+      if (what_->currentText() == kOwnText) {
+        what_->setCurrentIndex(0);
+        return beginEditing();
+      }
       stack_->setCurrentWidget(view_);
       view_->markDirty();
       path_->markDirty();
     });
+    what_->setMaxVisibleItems(kShownTexts);
     addControl(what_);
-    edit_ = new QToolButton(this);
-    edit_->setText("Edit...");
-    edit_->setAccessibleName("Edit the probe text...");
-    edit_->setToolTip("Write another probe text; it is routed at the next step");
-    connect(edit_, &QToolButton::clicked, this, &TokensAndSamplePanel::beginEditing);
-    setEditable(false);
   }
   addControl(new LayerCombo(selection_, this));
-  if (edit_) addControl(edit_);
   all_layers_ = makeToggle("all layers",
                            "Shows every layer as a line below the letters, instead of one layer as their background");
   all_layers_->setAccessibleName("All layers");
@@ -264,13 +267,11 @@ QWidget* TokensAndSamplePanel::makeEditor() {
 
 void TokensAndSamplePanel::setEditable(bool editable) {
   editable_ = editable;
-  if (!edit_) return;
-  edit_->setVisible(editable);
   if (!editable) stack_->setCurrentWidget(view_);
+  fillTexts();
 }
 
 void TokensAndSamplePanel::beginEditing() {
-  if (!editable_ || !editor_) return;
   findText();
   editor_->setPlainText(text_ ? editableText(text_->text) : QString());
   stack_->setCurrentIndex(1);
@@ -289,7 +290,6 @@ void TokensAndSamplePanel::applyEdit() {
   }
   what_->setCurrentIndex(0);
   stack_->setCurrentWidget(view_);
-  if (!text_ || text_->text != *bytes) edited_at_ = {selection_->history(), selection_->history()->steps().last};
   emit probeWanted(escaped);
   update();
 }
@@ -311,6 +311,7 @@ void TokensAndSamplePanel::fillTexts() {
   QStringList names;
   if (probe) names << "probe";
   for (const std::string& domain : info.domains) names << QString::fromStdString(domain);
+  if (probe && editable_) names << kOwnText;
   QStringList shown;
   for (int i = 0; i < what_->count(); ++i) shown << what_->itemText(i);
   if (names == shown) return;
@@ -332,6 +333,7 @@ void TokensAndSamplePanel::findText() {
     return;
   }
   const std::string domain = wantedDomain().toStdString();
+  if (domain.empty() && (text_ = history->edited_probe_at(step_))) return;
   text_ = history->text_at(domain.empty() ? TextKind::probe : TextKind::batch, step_);
   while (text_ && !domain.empty() && text_->domain != domain) {
     --step_;
@@ -407,7 +409,7 @@ QStringList TokensAndSamplePanel::describe(int position, int layer) const {
   const float margin = routed->margin_T[t];
   lines << QString("layer %1%2")
                .arg(routed->layer)
-               .arg(is_missing(margin) ? QString() : QString(", margin %1").arg(formatValue(margin, 3)));
+               .arg(is_missing(margin) ? QString() : QString(", margin of its choice %1").arg(formatValue(margin, 3)));
   const bool has_step = arrays_ && arrays_->step == step_;
   const RouterFrame* router = has_step ? find_router(arrays_.get(), routed->layer) : nullptr;
   const std::vector<float> shares = mix_shares(*routed, t);
@@ -458,12 +460,6 @@ Panel::Answer TokensAndSamplePanel::answer() const {
              QString("Loss of its own text: %1; prompt underlined").arg(loss.mean()),
              QString("Loss of its own text: %1").arg(loss.mean()), QString("Own text: %1").arg(loss.mean())}};
   }
-  if (const std::int64_t newest = selection_->history()->steps().last;
-      edited_at_ == std::pair(selection_->history(), newest) && wantedDomain().isEmpty())
-    return {"",
-            {QString("The new probe text is routed at the next step, which \"Step\" takes; this one is of step %1")
-                 .arg(formatCount(step_)),
-             "The new probe text is routed at the next step", "New text: at the next step"}};
   const TokenLayer* routed = find_layer(*text_, selection_->layer());
   if (!routed || routed->experts_TK.empty()) return {};
   if (const QStringList forced = forcedAnswer(*selection_, step_); !forced.isEmpty())
@@ -506,7 +502,7 @@ QString TokensAndSamplePanel::status() const {
   const TextLoss loss = lossOf(*text_);
   if (shows_ == Shows::sample || loss.tokens == 0) return time + nextSample();
   const QString name = wantedDomain().isEmpty() ? QString("probe loss") : QString("loss of this passage");
-  return QString("%1, %2 %3, %4").arg(time, name, loss.mean(), countedText(loss.tokens, "token"));
+  return QString("%1, %2 %3, %4").arg(time, name, loss.mean(), countedText(token_spans(*text_).size(), "token"));
 }
 
 ValueTable TokensAndSamplePanel::table() const {

@@ -100,11 +100,10 @@ class TokensAndSamplePanel : public Panel {
   QPlainTextEdit* editor_ = nullptr;
   QLabel* problem_ = nullptr;
   QComboBox *what_ = nullptr, *color_;
-  QToolButton *all_layers_, *edit_ = nullptr;
+  QToolButton* all_layers_;
   std::shared_ptr<const TokenFrame> text_;
   std::shared_ptr<const TelemetryFrame> arrays_;  // frame of the text's step, for biases
   std::int64_t step_ = -1;
-  std::pair<const History*, std::int64_t> edited_at_;  // run and its newest step when its probe text was changed
   int token_ = -1;
   bool editable_ = false;
   std::string token_text_;  // text to which token_ belongs

@@ -21,7 +21,7 @@ Parts utilisation(Context& at) {
   at.value = counts[expert] * static_cast<double>(counts.size()) / slots;
   if (are_shares(at.info(), *at.router))
     return {num(counts[expert] / slots) + " * " + num(counts.size()), "share of the expert, experts E"};
-  std::string note = "slots of the expert n_e, experts E, all slots T K";
+  std::string note = "copies of the expert n_e, experts E, all copies T K";
   const int top_k = at.info().top_k;
   if (top_k > 0 && top_k < std::ssize(counts)) {
     const auto tokens = static_cast<std::int64_t>(slots) / top_k;
@@ -131,8 +131,8 @@ std::optional<Parts> what_if(Context& at) {
   if (padding) return padded_to(counts, parameter);
   const double room = std::ceil(parameter * slots / counts.size());
   return Parts{num(std::round(at.value * slots)) + " / " + num(slots),
-               std::string(filler ? "filler rows up to" : "slots beyond") + " the capacity of " + num(room) +
-                   " an expert, ceil(c T K / E) with c = " + num(parameter) + "; all slots"};
+               std::string(filler ? "filler rows up to" : "copies beyond") + " the capacity of " + num(room) +
+                   " an expert, ceil(c T K / E) with c = " + num(parameter) + "; all copies"};
 }
 
 namespace {
@@ -170,7 +170,7 @@ std::optional<Parts> specialisation(Context& at) {
       if (all <= 0) return std::nullopt;
       at.value = slots / all;
       return Parts{num(slots) + " / " + num(all),
-                   "slots of the expert from " + domain + ", of all slots from " + domain};
+                   "copies of the expert from " + domain + ", of all copies from " + domain};
     }
     if (key == "coactivation" && special.together_EE.size() == experts * experts && other < experts) {
       const double chosen_tokens = special.together_EE[expert * experts + expert];
@@ -188,7 +188,7 @@ std::optional<Parts> specialisation(Context& at) {
     if (key == "byte_affinity" && special.byte_256E.size() == 256 * experts && other < 256) {
       // P(b | e) / P(b) equals P(e | b) / P(e).
       return lift(at, special.byte_256E, experts, other, expert,
-                  fmt::format("share of the expert among the slots of byte {}, over its share of all slots", other));
+                  fmt::format("share of the expert among the copies of byte {}, over its share of all copies", other));
     }
   }
   return std::nullopt;

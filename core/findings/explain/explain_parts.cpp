@@ -51,7 +51,7 @@ Parts padded_to(const std::vector<std::uint32_t>& counts, double multiple) {
   double rows = 0;
   for (const std::uint32_t n : counts) rows += std::ceil(n / multiple) * multiple;
   return {"(" + num(rows) + " - " + num(slots) + ") / " + num(slots),
-          "rows when the rows of each expert are padded to a multiple of " + num(multiple) + ", and slots"};
+          "rows when the rows of each expert are padded to a multiple of " + num(multiple) + ", and copies"};
 }
 
 Parts plain(const Context& at, std::string note) {

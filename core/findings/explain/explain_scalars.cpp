@@ -164,7 +164,7 @@ Parts own_parts<Metric::max_vio>(const Context& at) {
   const auto& counts = at.router->tokens_per_expert;
   const double mean = total(counts) / static_cast<double>(counts.size());
   return {"(" + num(*std::ranges::max_element(counts)) + " - " + num(mean) + ") / " + num(mean),
-          fullest(*at.router) + " has the most slots; the fair share is n = T K / E = " + num(mean)};
+          fullest(*at.router) + " has the most copies; the fair share is n = T K / E = " + num(mean)};
 }
 
 template <>
@@ -186,7 +186,7 @@ Parts own_parts<Metric::cv>(const Context& at) {
   if (!has_load(at)) return plain(at, kNoLoad);
   const auto& counts = at.router->tokens_per_expert;
   const double mean = total(counts) / static_cast<double>(counts.size());
-  return {num(at.value * mean) + " / " + num(mean), "standard deviation of the slots over their mean n = T K / E"};
+  return {num(at.value * mean) + " / " + num(mean), "standard deviation of the copies over their mean n = T K / E"};
 }
 
 template <>
@@ -246,11 +246,11 @@ Parts own_parts<Metric::dropped_fraction>(const Context& at) {
   const auto factor = at.setting(&RouterConfig::capacity_factor);
   const auto& counts = at.router->tokens_per_expert;
   const double slots = total(counts);
-  if (!factor || *factor <= 0) return plain(at, "slots beyond the capacity, of all slots");
+  if (!factor || *factor <= 0) return plain(at, "copies beyond the capacity, of all copies");
   const double capacity = std::ceil(*factor * slots / counts.size());
-  return {num(std::round(at.value * slots)) + " / " + num(slots), "slots beyond the capacity of " + num(capacity) +
+  return {num(std::round(at.value * slots)) + " / " + num(slots), "copies beyond the capacity of " + num(capacity) +
                                                                       " an expert (router.capacity_factor " +
-                                                                      num(*factor) + "), of all slots"};
+                                                                      num(*factor) + "), of all copies"};
 }
 
 Parts share_of_tokens(const Context& at, const std::string& note) {

@@ -42,8 +42,8 @@ void describe_auxiliary(const LayerFaults& faults, Finding& finding) {
 void describe_constant_weights(const LayerFaults& faults, Finding& finding) {
   finding.title += ": no mixing weight depends on the scores";
   finding.observation = fmt::format(
-      "In {} windows of {} the share of each expert in the mixing weights equalled its share in the slots to six "
-      "digits, as if all slots had the same weight.",
+      "In {} windows of {} the share of each expert in the mixing weights equalled its share in the copies to six "
+      "digits, as if all copies had the same weight.",
       faults.constant_weights.windows, faults.window_text);
   finding.meaning =
       "If the mixing weights do not depend on the scores, the gate gets no gradient from the cross-entropy. With one "

@@ -55,6 +55,7 @@ class Dataset {
   virtual std::string summary() const = 0;  // found and skipped files, as text for the user
 
   // All token ids are below this.
+  const Tokenizer* tokenizer() const { return tokenizer_.get(); }  // nullptr: tokens are bytes
   std::int32_t vocabulary() const { return tokenizer_ ? tokenizer_->end() : 256; }
 
   // Returns the mixture for data.mixture = `text`. Throws std::invalid_argument as mixture_weights() does.

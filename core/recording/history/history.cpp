@@ -182,6 +182,7 @@ struct History::State {
   std::map<std::int64_t, std::size_t> notes_at;  // step -> index of its note in markers
   std::int64_t last_marker = INT64_MIN;          // largest step of a marker so far
   SettingsTrack settings;
+  std::pair<std::int64_t, std::shared_ptr<const TokenFrame>> edited_probe;  // with the step after which it was routed
 
   // A step has at most one note, so a later note replaces it.
   void append(Marker marker) {
@@ -202,6 +203,7 @@ struct History::State {
     scalars.truncate(step);
     load.truncate(step);
     frames.truncate(step);
+    if (edited_probe.first >= step) edited_probe = {};
     if (last_marker <= step) return;
     std::erase_if(markers, [step](const Marker& marker) { return marker.step > step; });
     settings.keep_until(step);
@@ -285,6 +287,17 @@ void History::append(Marker marker) {
   const std::lock_guard lock(state_->mutex);
   state_->append(std::move(marker));
   ++state_->sequence;
+}
+
+void History::set_edited_probe(std::shared_ptr<const TokenFrame> probe) {
+  const std::lock_guard lock(state_->mutex);
+  state_->edited_probe = {state_->scalars.steps().last, std::move(probe)};
+  ++state_->sequence;
+}
+
+std::shared_ptr<const TokenFrame> History::edited_probe_at(std::int64_t step) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->edited_probe.first == step ? state_->edited_probe.second : nullptr;
 }
 
 void History::forget_from(std::int64_t step) {

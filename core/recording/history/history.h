@@ -44,6 +44,8 @@ class History {
   static std::shared_ptr<Packed> pack(FramePtr frame);
   void append(std::shared_ptr<Packed> packed);
   void append(Marker marker);
+  // Sets a probe text that was edited and routed after the newest step, for display beside the text of that step.
+  void set_edited_probe(std::shared_ptr<const TokenFrame> probe);
   void forget_from(std::int64_t step);  // rewinds: forgets frames at or after `step` and later markers
 
   const RunInfo& info() const { return info_; }
@@ -77,7 +79,8 @@ class History {
   // Returns the newest text of `kind` at or before `step` and sets `step` to its step; nullptr if there is no such
   // text.
   std::shared_ptr<const TokenFrame> text_at(TextKind kind, std::int64_t& step) const;
-  std::vector<std::int64_t> text_steps(TextKind kind) const;  // steps of the texts in memory, rising
+  std::shared_ptr<const TokenFrame> edited_probe_at(std::int64_t step) const;  // nullptr: none was routed after `step`
+  std::vector<std::int64_t> text_steps(TextKind kind) const;                   // steps of the texts in memory, rising
   // Returns the scalar at `step` or at the nearest earlier step that has one; NaN if no step has one.
   float value_at(Metric metric, int layer, std::int64_t step) const;
 

@@ -256,11 +256,15 @@ void LiveThread::serve(PinnedChange& request) {
 }
 
 void LiveThread::apply(int run, const PinnedChange& change) {
-  engine_.find(run)->apply(change.change);
+  Trainer& trainer = *engine_.find(run);
+  trainer.apply(change.change);
   Marker marker = change.marker;
   marker.run = run;  // a twin inherits changes of another run
   marker.step = change.step;
   shared_.sink.publish(std::move(marker));
+  if (change.change.setting != &TelemetryConfig::probe || trainer.steps_taken() == 0) return;
+  if (auto probe = trainer.route_probe(engine_.data().tokenizer()))
+    shared_.sink.publish_edited_probe(run, std::move(*probe));
 }
 
 void LiveThread::apply_pending(std::int64_t step) {

@@ -54,6 +54,36 @@ TEST(LiveRuns, OneStepAtATime) {
   EXPECT_FALSE(live.status().running);
 }
 
+TEST(LiveRuns, AnEditedProbeIsRoutedWithoutAStep) {
+  RunConfig config = one_layer();
+  config.telemetry.probe = "before";
+  config.telemetry.texts_every = 1;
+  LiveRuns live({config}, ""), same({config}, "");
+  run_to(live, 3);
+  run_to(same, 3);
+  const auto history = live.histories().at(0);
+  EXPECT_EQ(history->edited_probe_at(2), nullptr);
+  live.change({0, &TelemetryConfig::probe, std::string("after")});
+  live.flush();
+  EXPECT_EQ(live.status().step, 3);
+  const auto edited = history->edited_probe_at(2);
+  ASSERT_NE(edited, nullptr);
+  EXPECT_EQ(edited->text, "after");
+  std::int64_t step = 2;
+  EXPECT_EQ(history->text_at(TextKind::probe, step)->text, "before") << "the step keeps its own text";
+  EXPECT_EQ(history->markers().size(), 1u);
+  // The training is not affected, and the next step has the new text.
+  run_to(live, 5);
+  run_to(same, 5);
+  for (step = 3; step < 5; ++step)
+    EXPECT_EQ(history->value_at(Metric::ce_loss, kWholeRun, step),
+              same.histories().at(0)->value_at(Metric::ce_loss, kWholeRun, step));
+  step = 3;
+  EXPECT_EQ(history->text_at(TextKind::probe, step)->text, "after");
+  EXPECT_EQ(step, 3);
+  EXPECT_EQ(history->edited_probe_at(3), nullptr);
+}
+
 TEST(LiveRuns, PauseHoldsAndRunGoesOn) {
   LiveRuns live({one_layer()}, "");
   live.run();
