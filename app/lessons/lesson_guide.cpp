@@ -648,11 +648,8 @@ QString LessonGuide::verdict(const StepState& s) const {
   QString word;
   if (s.right) word = *s.right ? "**Correct.** " : "**Not as predicted.** ";
   if (s.trained_early && s.choice != -1) word = "**Not counted:** the runs were trained before your prediction. ";
-  if (!prediction->number) {
-    // What stands after the colon is the reason, which the checks do not confirm.
-    const QString right = printedText(prediction->choices[prediction->right]).section(": ", 0, 0);
-    return word + QString("Result: **%1**").arg(right);
-  }
+  if (!prediction->number)
+    return word + QString("Result: **%1**").arg(printedText(prediction->choices[prediction->right]));
   const auto measured = reader_.read(*prediction->number);
   const QString value = measured ? printedText(figure_text(*prediction->number, *measured)) : QString("not yet");
   if (s.number.isEmpty()) return QString("Measured: **%1**").arg(value);
