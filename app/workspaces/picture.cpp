@@ -8,6 +8,7 @@
 #include <QPainter>
 #include <climits>
 #include <functional>
+#include <stdexcept>
 
 #include "app/workspaces/svg_device.h"
 #include "app/workspaces/workspace.h"
@@ -237,7 +238,9 @@ void savePicture(const PrintedPicture& picture, const QString& path) {
 }
 
 PictureKind kindOf(const QString& path, const QString& form) {
-  const QString chosen_form = form.isEmpty() ? QFileInfo(path).suffix().toLower() : form;
+  const QString suffix = QFileInfo(path).suffix().toLower(), chosen_form = form.isEmpty() ? suffix : form;
+  if (form.isEmpty() && QStringList{"csv", "json", "html", "txt"}.contains(suffix))
+    throw std::runtime_error("A picture is a PNG or an SVG: choose a name that ends with .png or .svg.");
   return chosen_form == "svg" ? PictureKind::svg : PictureKind::image;
 }
 

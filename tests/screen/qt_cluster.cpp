@@ -400,7 +400,7 @@ class ClusterPanelsTest : public QObject {
     show(&panel, {640, 360});
     // The balanced router and forced balance.
     QTRY_COMPARE_WITH_TIMEOUT(panel.findChild<FigureTable*>()->rowCount(), 2, kWaitMs);
-    QVERIFY2(panel.headline().value(0).contains(", not that of a router; MXFP8 gains (1.07 \u00d7, 1.06 to 1.19); "),
+    QVERIFY2(panel.headline().value(0).contains("MXFP8 gains (1.07 \u00d7, 1.06 to 1.19); for DeepEP open a log "),
              qPrintable(panel.headline().value(0)));
     TimeOfAStepPanel time(&selection);
     QCOMPARE(control<QComboBox>(&time, "Routing")->currentText(), QString("forced balance"));

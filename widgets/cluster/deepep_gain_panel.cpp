@@ -30,18 +30,16 @@ double distanceTo(const QRectF& rect, const QPointF& point) {
 
 void XyPlot::setSeries(std::vector<Series> series) {
   series_ = std::move(series);
-  double low_x = least_x_.low, high_x = least_x_.high, low_y = least_y_.low, high_y = least_y_.high;
+  ValueRange x = least_x_, y = least_y_;
   for (const Series& s : series_)
     for (const QPointF& point : s.points) {
       if (!std::isfinite(point.x()) || !std::isfinite(point.y())) continue;
-      low_x = std::min(low_x, point.x());
-      high_x = std::max(high_x, point.x());
-      low_y = std::min(low_y, point.y());
-      high_y = std::max(high_y, point.y());
+      x = {std::min(x.low, point.x()), std::max(x.high, point.x())};
+      y = {std::min(y.low, point.y()), std::max(y.high, point.y())};
     }
-  const double room = 0.03 * (high_x - low_x);
-  x_ = {low_x - room, high_x + room};
-  y_ = niceRange(low_y, high_y, false);
+  const double room = 0.03 * (x.high - x.low);
+  x_ = {x.low - room, x.high + room};
+  y_ = niceRange(y.low, y.high, false);
 }
 
 QMargins XyPlot::margins() const {

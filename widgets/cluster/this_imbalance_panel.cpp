@@ -32,8 +32,9 @@ constexpr TableRow kVariantRows[] = {
      "which a training does not know beforehand; memory and gradient sums are not counted"},
     {"+ MXFP8 tokens", "rows of E4M3 with E8M0 scales in the dispatch; their error is not counted"},
     {"+ all three",
-     "node-limited, replicas and MXFP8 tokens; with node-limited the experts of a group share a node, so that replicas "
-     "cannot balance the loads of groups"}};
+     "node-limited, replicas and MXFP8 tokens; up to EP 64 the experts of a group share a node, and at EP 64 a node "
+     "has "
+     "a single group, so that replicas cannot balance the loads of groups; at EP 128 replicas are on any node"}};
 
 QString speedText(double tokens_per_second) {
   return formatCount(std::round(tokens_per_second));
@@ -55,10 +56,9 @@ QString verbOf(const Speedup& speedup) {
 
 // " (1.32 \u00d7, 1.10 to 1.46)", " (1.10\u20131.46 \u00d7)".
 QString gainText(const Speedup& speedup, bool is_long) {
-  const auto text = [](double ratio) { return QString::number(ratio, 'f', 2); };
-  const QString low = text(speedup.range.low), high = text(speedup.range.high);
-  if (is_long) return QString(" (%1 \u00d7, %2 to %3)").arg(text(speedup.ratio), low, high);
-  return QString(" (%1\u2013%2 \u00d7)").arg(low, high);
+  const QString range = rangeText(speedup.range, 2), ratio = QString("(%1 \u00d7, ").arg(speedup.ratio, 0, 'f', 2);
+  return is_long ? QString(range).replace("(", ratio)
+                 : QString(range).replace(" to ", "\u2013").replace(")", " \u00d7)");
 }
 
 }  // namespace
@@ -306,8 +306,7 @@ void ThisImbalancePanel::addRow(const QString& name, const char* tip, const std:
     const double change = costs[degree]->tokens_per_second / costs_.even[degree].tokens_per_second - 1;
     QString share("0 %");
     if (std::abs(change) >= 0.005) share = QString(change > 0 ? "+" : "") + withMinus(perCent(change));
-    QStringList forms{speed};
-    if (row > 0) forms = {QString("%1 (%2)").arg(speed, share), speed};
+    const QStringList forms = row > 0 ? QStringList{QString("%1 (%2)").arg(speed, share), speed} : QStringList{speed};
     table_->setFigure(row, to_int(degree) + 1, forms, tipOf(*costs[degree]), costs[degree] == best);
   }
 }
@@ -339,7 +338,9 @@ void ThisImbalancePanel::fillTable() {
   for (std::size_t variant = 1; variant < kVariants && !shown_.runs[0].is_forced; ++variant)
     add(letter + kVariantRows[variant].name, kVariantRows[variant].tip,
         [this, variant](std::size_t degree) -> auto& { return cost(0, degree, variant); });
-  if (shown_.runs[0].is_forced) return note_->setTexts({QString("Balance is forced: there is no imbalance")});
+  if (shown_.runs[0].is_forced)
+    return note_->setTexts({"Balance is forced, no imbalance: round-robin, with fewer copies than a balanced router",
+                            "Balance is forced: there is no imbalance"});
   const QString mean = QString("%1, experts in order; %2").arg(wayText(), shown_.runs[0].loads.text());
   const QString brackets = "in brackets: change against a balanced router";
   note_->setTexts({mean + "; " + brackets, brackets});
@@ -426,9 +427,13 @@ QString ThisImbalancePanel::choiceText(const char* choice, Speedup StepChoices::
 }
 
 QString ThisImbalancePanel::gainsText(bool is_long) const {
-  QStringList texts{choiceText("DeepEP", &StepChoices::deep_ep, is_long),
-                    choiceText("MXFP8", &StepChoices::mxfp8, is_long)};
-  if (shown_.cluster.routing == AskedRouting::forced) texts.front() += ", not that of a router";
+  QStringList texts{choiceText("MXFP8", &StepChoices::mxfp8, is_long)};
+  if (shown_.cluster.routing == AskedRouting::live)
+    texts.prepend(choiceText("DeepEP", &StepChoices::deep_ep, is_long));
+  else if (!shown_.runs.front().is_forced)  // the gain of forced balance is not that of a router
+    texts << "for DeepEP choose this router";
+  else
+    texts << (is_long ? "for DeepEP open a log or a run with a trained router" : "for DeepEP open a trained router");
   if (std::ranges::any_of(shown_.runs, &Asked::is_fp4))
     texts << (is_long ? "FP4 has no published speed" : "no FP4 speed published");
   return texts.join("; ");

@@ -263,9 +263,6 @@ QStringList TimeOfAStepPanel::noteForms() const {
   if (!answer_ || !answer_->problem.empty()) return {};
   const std::size_t run_experts = question_->live_load.size(), experts = answer_->config.shape.n_experts;
   QString stretched;
-  if (question_->routing == AskedRouting::forced)
-    stretched =
-        QString(" (forced balance: a token's experts are neighbours, with fewer copies than a balanced router)");
   if (run_experts > 0 && run_experts != experts && has_own_ranks(*question_, to_int(experts)))
     stretched = QString(" as in All-to-all (each of the %1 experts for %2 of %3)")
                     .arg(run_experts)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <optional>
 
@@ -105,7 +106,11 @@ std::string verdict_words(const Outcome& outcome) {
   if (outcome.waits) return "waiting";
   if (outcome.differs.empty()) return "run A";
   if (outcome.noise_twin) return "noise twin";
-  return verdict_text(verdict_word(outcome.conclusion));
+  Conclusion conclusion = outcome.conclusion;
+  conclusion.may_change = false;  // the callers know which groups still train
+  std::string words = verdict_name(conclusion);
+  words.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(words.front())));
+  return words;
 }
 
 std::string underflow_place(const Outcome& outcome) {

@@ -160,14 +160,10 @@ RunConfig config_of(const History& history) {
 
 // Figures that are not known become null.
 RecipeJson evidence_of(const Conclusion& conclusion) {
-  return {{"verdict", to_text(verdict_word(conclusion))},
-          {"sentence", printable(verdict_sentence(conclusion))},
-          {"loss", metric_info(conclusion.loss).key},
-          {"gap", conclusion.gap},
-          {"interval", conclusion.half_width},
-          {"matters", conclusion.matters},
-          {"steps", conclusion.common_steps},
-          {"noise_twins", conclusion.twins}};
+  return {{"verdict", verdict_name(conclusion)},      {"sentence", printable(verdict_sentence(conclusion))},
+          {"loss", metric_info(conclusion.loss).key}, {"gap", conclusion.gap},
+          {"interval", conclusion.half_width},        {"matters", conclusion.matters},
+          {"steps", conclusion.common_steps},         {"noise_twins", conclusion.twins}};
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ std::string who_text(const Conclusion& c) {
 }
 
 std::string judged_sentence(const Conclusion& c) {
-  const std::string run_name = who_text(c);
+  const std::string run_name = who_text(c), colon = !c.may_change && c.held_from > 0 ? ", unconfirmed: " : ": ";
   const std::string loss = c.loss == Metric::val_loss ? "validation loss gap " : "loss gap ";
   const std::string judged =
                         c.is_on_texts ? counted(c.common_steps, "batch", "batches") + " of text" : steps_text(c.steps),
@@ -116,7 +116,7 @@ std::string judged_sentence(const Conclusion& c) {
       return run_name + (c.missing_steps > 0 ? "too early to tell: " : "not judged: ") + gap_alone + stretch + "; " +
              near_text(c);
     case Verdict::equal:
-      return run_name + "good enough: " + gap + against_what_matters(c) + allowing;
+      return run_name + "good enough" + colon + gap + against_what_matters(c) + allowing;
     case Verdict::unclear:
       if (c.is_on_texts)
         return run_name + "not told apart: " + gap + "; gaps above " + two_digits(c.matters) + " matter" + allowing +
@@ -128,9 +128,8 @@ std::string judged_sentence(const Conclusion& c) {
       return run_name + "not told apart: " + gap_alone + stretch + "; " + chance_text + "; gaps above " +
              two_digits(c.matters) + " matter; train longer or add a noise twin";
     case Verdict::worse:
-      return run_name + "worse: " + gap + beyond;
     case Verdict::better:
-      return run_name + "better: " + gap + beyond;
+      return run_name + verdict_text(verdict_word(c)) + colon + gap + beyond;
   }
   return {};
 }

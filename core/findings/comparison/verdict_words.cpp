@@ -13,9 +13,9 @@ namespace {
 
 using Reasons = std::vector<std::string>;
 
-// Returns "1.4 times what matters", "9 times what matters".
+// Returns "2.5 times what matters", "12 times what matters".
 std::string times_what_matters(double ratio) {
-  return fmt::format("{:.{}f} times what matters", ratio, ratio < 1.95 ? 1 : 0);
+  return fmt::format("{:.{}f} times what matters", ratio, ratio < 9.95 ? 1 : 0);
 }
 
 // Share of the gap that matters: an interval that ends this near to an edge of the band is at the edge.

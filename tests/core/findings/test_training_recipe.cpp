@@ -104,7 +104,7 @@ TEST(TrainingRecipe, AComparisonGivesEachRunItsVerdict) {
   ASSERT_EQ(found["recipes"].size(), 2u);
   EXPECT_FALSE(found["recipes"][0].contains("evidence"));
   const ConfigJson evidence = found["recipes"][1]["evidence"];
-  EXPECT_EQ(evidence["verdict"], "Worse");
+  EXPECT_EQ(evidence["verdict"], "So far: worse");
   EXPECT_NEAR(evidence["gap"].get<double>(), 0.5, 0.01);
   EXPECT_EQ(evidence["steps"], 200);
   EXPECT_EQ(evidence["noise_twins"], 1);

@@ -532,6 +532,7 @@ TEST(Verdict, IsGivenOnceItHasHeldWhileTheRunsGoOn) {
   EXPECT_EQ(judged(steps + missing_steps - 10, true).verdict, Verdict::unclear);
   EXPECT_EQ(judged(steps + missing_steps, true).verdict, Verdict::worse) << "at the step that was promised";
   EXPECT_EQ(verdict_name(judged(steps, false)), "Worse, unconfirmed") << "at the end of the runs";
+  EXPECT_NE(verdict_sentence(judged(steps, false)).find(": worse, unconfirmed: "), std::string::npos);
   const Conclusion so_far = judged(steps + missing_steps + 10, true), last = judged(steps + missing_steps + 10, false);
   EXPECT_EQ(so_far.verdict, Verdict::worse);
   EXPECT_EQ(verdict_name(so_far), "So far: worse");

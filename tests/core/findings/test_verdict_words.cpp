@@ -62,21 +62,22 @@ TEST(VerdictWords, WithoutAnIntervalARunIsNotJudgedOrItIsTooEarly) {
 
 TEST(VerdictWords, AReasonSaysHowMuchInWhatMatters) {
   const auto worse = [](float gap) { return reason(judged(Verdict::worse, gap, 0.0001f)); };
-  EXPECT_EQ(worse(0.0172f), "above the band, 9 times what matters");
-  EXPECT_EQ(worse(0.0038f), "above the band, 2 times what matters");
+  EXPECT_EQ(worse(0.0172f), "above the band, 9.1 times what matters");
+  EXPECT_EQ(worse(0.0038f), "above the band, 2.0 times what matters");
   EXPECT_EQ(worse(0.0027f), "above the band, 1.4 times what matters");
   EXPECT_EQ(verdict_reasons(judged(Verdict::worse, 0.0027f, 0.0001f)).back(), "1.4 times what matters");
-  EXPECT_EQ(reason(judged(Verdict::unclear, 0.0027f, 0.0020f)), "worse by 0.4 to 2 times what matters");
+  EXPECT_EQ(reason(judged(Verdict::unclear, 0.0027f, 0.0020f)), "worse by 0.4 to 2.5 times what matters");
   EXPECT_STREQ(to_text(verdict_word(judged(Verdict::unclear, 0.0027f, 0.0020f))), "Not settled");
   EXPECT_EQ(worse(0.0760f), "above the band, 40 times what matters");
-  EXPECT_EQ(reason(judged(Verdict::better, -0.0057f, 0.0001f)), "below the band, 3 times what matters");
+  EXPECT_EQ(reason(judged(Verdict::better, -0.0057f, 0.0001f)), "below the band, 3.0 times what matters");
   EXPECT_EQ(reason(judged(Verdict::equal, 0.0004f, 0.0012f)), "inside the band");
   EXPECT_EQ(reason(judged(Verdict::unclear, 0.0023f, 0.0031f)), "gaps below 0.0031 may be chance");
 }
 
 // An interval that ends within a tenth of the gap that matters from an edge of the band.
 TEST(VerdictWords, AVerdictAtTheEdgeOfTheBandSaysSo) {
-  EXPECT_EQ(reason(judged(Verdict::worse, 0.0040f, 0.0020f)), "above the band, 2 times what matters, ends at the edge");
+  EXPECT_EQ(reason(judged(Verdict::worse, 0.0040f, 0.0020f)),
+            "above the band, 2.1 times what matters, ends at the edge");
   EXPECT_EQ(reason(judged(Verdict::equal, 0.0004f, 0.0014f)), "inside the band, ends at the edge");
   EXPECT_FALSE(is_at_edge(judged(Verdict::worse, 0.0042f, 0.0020f)));
   EXPECT_FALSE(is_at_edge(judged(Verdict::unclear, 0.0038f, 0.0020f)));
