@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "core/files/text/text_escape.h"
 
@@ -37,15 +39,19 @@ std::string RestartRule::again_text() const {
   return first_again_ + more + ": the last value of a step is shown";
 }
 
-std::optional<Restart> RestartRule::take(std::string_view key, std::int64_t step) {
+std::optional<Restart> RestartRule::take(std::string_view key, std::int64_t step, std::span<const double> numbers) {
+  std::size_t hash = numbers.size();
+  for (const double number : numbers) hash = hash * 31 + std::hash<double>()(number);
   auto found = names_.find(key);
   if (found == names_.end()) found = names_.emplace(std::string(key), Seen{}).first;
   const std::int64_t before = kept_step(found->second);
   std::optional<Restart> restart;
   if (before == step && newest_ == step && repeated_values_++ == 0)
     first_again_ = fmt::format("step {}: \"{}\" was logged again", step, printable(std::string(key)));
+  const bool is_changed = before == step && newest_ == step && found->second.hash != hash;
+  if (is_changed && std::exchange(last_changed_, step) != step) ++changed_steps_;
   if (before > step || (before == step && newest_ > step)) restart = go_back_to(step);
-  found->second = {restart ? step : std::max(before, step), restarts_};
+  found->second = {restart ? step : std::max(before, step), restarts_, hash};
   newest_ = std::max(newest_, step);
   return restart;
 }

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,18 +34,21 @@ class RestartRule {
  public:
   // To be called for each value in the order of the log. Returns the steps of an abandoned attempt, which the caller
   // must drop before it adds the value; nullopt if there are none.
-  std::optional<Restart> take(std::string_view key, std::int64_t step);
+  // Other `numbers` of the same key and step change the step.
+  std::optional<Restart> take(std::string_view key, std::int64_t step, std::span<const double> numbers = {});
   // To be called if the log itself records that the training goes on from `step`. Returns the steps to drop; nullopt if
   // there were no values from `step` on.
   std::optional<Restart> go_back_to(std::int64_t step);
   // Returns "step 0: "loss" was logged again (and 2 more such values): the last value of a step is shown"; empty if no
   // value was repeated.
   std::string again_text() const;
+  std::int64_t changed_steps() const { return changed_steps_; }
 
  private:
   struct Seen {
     std::int64_t step = -1;
     std::size_t restarts = 0;  // number of restarts before the value was logged
+    std::size_t hash = 0;      // of its numbers
   };
   struct Cut {
     std::int64_t step;
@@ -56,7 +60,7 @@ class RestartRule {
   // Restarts, except those after which a later one went back as far or further. Steps and numbers rise.
   std::vector<Cut> cuts_;
   std::size_t restarts_ = 0;
-  std::int64_t newest_ = -1;
+  std::int64_t newest_ = -1, changed_steps_ = 0, last_changed_ = -1;
   // Number of values that were repeated at the newest step, and a text on the first of them.
   std::size_t repeated_values_ = 0;
   std::string first_again_;

@@ -162,9 +162,10 @@ bool is_grouped(std::string_view cell) {
          cell.find_first_not_of("+-0123456789,. '_") == std::string_view::npos;
 }
 
-// Adds the numbers of a list without brackets, "12 14 9" or "12;14;9". Returns false if the cell is none.
+// Adds the numbers of a list without brackets, "12 14 9", "12;14;9" or "12|14|9". Returns false if the cell is none.
 bool read_bare_list(std::string_view cell, NamedValue& value) {
-  const char between = cell.find(';') == cell.npos ? ' ' : ';';
+  const std::size_t sign = cell.find_first_of(";|");
+  const char between = sign == cell.npos ? ' ' : cell[sign];
   while (!cell.empty()) {
     const std::string_view token = trimmed(take_until(cell, between));
     if (token.empty() && between == ' ') continue;  // columns

@@ -146,7 +146,8 @@ std::string name_before(std::string_view text) {
   for (std::size_t blank = name.find(' '); blank != std::string_view::npos; blank = name.find(' ', blank + 1)) {
     const std::size_t value = name.substr(0, blank).find_last_of(" :=") + 1;
     const std::string_view number = name.substr(value, blank - value);
-    const bool ends_name = value > 0 && (name[value - 1] == '=' || number.find('.') != std::string_view::npos);
+    const bool is_sure = number.find('.') != number.npos || number.find_first_of("0123456789") == number.npos;  // "nan"
+    const bool ends_name = value > 0 && (name[value - 1] == '=' || is_sure);
     if (!ends_name || !printed_number(number)) continue;
     name.remove_prefix(blank);
     blank = 0;

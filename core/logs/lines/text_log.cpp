@@ -361,6 +361,7 @@ bool TextLogReader::read_step(std::string_view piece, std::string_view rank, con
   if (is_bar && text != MeasuredOn::training) return false;  // its steps are those of the validation
   LogRecord record;
   record.text = text;
+  record.is_drawn_again = has(piece, "%|");
   record.epoch = epoch_in(piece);
   set_printed(place->number, true, record.add(place->word), record);
   bool known = false, has_loss = false, has_loads = false, nan_iterations = false;

@@ -40,7 +40,7 @@ std::optional<std::int64_t> step_number(const NamedValue& value) {
 
 bool is_part_of_step(std::string_view name) {
   return is_one_of(name, {"rank", "global_rank", "dp_rank", "ep_rank", "process_index", "microbatch", "micro_batch",
-                          "micro_step", "microstep"});
+                          "micro_step", "microstep", "micro"});
 }
 
 bool is_closing(const LogRecord& record) {

@@ -43,6 +43,7 @@ struct LogRecord {
   double wall_s = 0, epoch = -1;           // epoch: if the form gives it; else one of the values is the epoch
   int layer = -1;                          // of all values, if the record is of one layer
   bool is_part = false;                    // further records of its step may follow
+  bool is_drawn_again = false;             // a progress bar, which is drawn several times at a step
   bool is_row = false;                     // of a table, in which NaN may stand for an empty cell
   MeasuredOn text = MeasuredOn::training;  // if the form tells; else one of the values does
   std::vector<NamedValue> values;

@@ -214,9 +214,11 @@ ImportAccount LogRuns::account() const {
   if (opened != runs_.end()) {
     account = opened->imported()->found(opened->stated.info);
     account.tokens_per_step.question = opened->question_of_totals();
-    for (const std::string& question :
-         {opened->question_of_ranks(), opened->question_of_rows(), opened->question_of_first_expert()})
+    for (const std::string& question : {opened->question_of_ranks(), opened->question_of_rows(),
+                                        opened->question_of_first_expert(), opened->question_of_repeats()})
       if (account.experts.question.empty()) account.experts.question = question;
+    FoundNumber& repeated = account.experts.value.empty() ? account.steps : account.experts;
+    if (repeated.question.empty()) repeated.question = opened->question_of_repeats();
   }
   account.path = log_.source;
   account.add(log_.book.account(log_.bad.unit()));

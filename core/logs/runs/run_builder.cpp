@@ -267,7 +267,10 @@ void RunBuilder::go_back(const LogRecord& record, int part, std::int64_t step) {
     for (const auto& [index_name, index] :
          {std::pair(" of layer ", std::max(record.layer, value.layer)), std::pair(" of expert ", value.expert)})
       if (index >= 0) key.append(index_name).append(std::to_string(index));
-    if (const auto found = restarts_.take(key, step); found && !restart) restart = found;
+    const bool is_judged = !record.is_drawn_again && name.match.rule &&
+                           (is_loss(*name.match.rule) || name.match.rule->means < TagMeaning::expert_bias);
+    const std::span<const double> numbers = is_judged ? std::span(value.numbers) : std::span<const double>();
+    if (const auto found = restarts_.take(key, step, numbers); found && !restart) restart = found;
   }
   if (restart) drop(*restart);
 }

@@ -109,6 +109,7 @@ class RunBuilder {
   std::string question_of_first_expert() const;  // whether the experts are numbered from 1; empty: that is certain
   std::string question_of_rows() const;          // whether experts without a row have tokens; empty: none is asked
   std::string question_of_totals() const;        // whether the loads are totals since the start; empty: they are not
+  std::string question_of_repeats() const;  // what lines of one step with other values are; empty: few steps have any
   std::string_view loads_of_ranks() const { return loads_of_ranks_; }  // "; their loads are added"; empty: of one rank
   bool has_values() const { return has_values_; }
   bool has_ranks_in_turn() const { return has_ranks_in_turn_; }  // whose loads were not added

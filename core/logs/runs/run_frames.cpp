@@ -376,6 +376,14 @@ std::string RunBuilder::question_of_totals() const {
          kLoadsSoFar + '"';
 }
 
+std::string RunBuilder::question_of_repeats() const {
+  if (restarts_.changed_steps() < kLoadsToAsk || 2 * restarts_.changed_steps() < to_int(logged_)) return {};
+  return "most steps have several lines with other values, of which the last is read: are they of ranks, of micro "
+         "batches or of several runs? A value rank or micro_batch in each line joins them, a log for each run "
+         "separates "
+         "them";
+}
+
 // Finds the rank of the record. Returns the number of its rank or microbatch; -1: it states none.
 int RunBuilder::find_parts(const LogRecord& record) {
   int part = -1;

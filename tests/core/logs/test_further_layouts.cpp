@@ -490,6 +490,22 @@ TEST_F(FurtherLayouts, LoadsOfPrintedRanksAreAdded) {
   EXPECT_EQ(run.histories.at(0)->value_at(Metric::ce_loss, kWholeRun, 20), 3.0f);
 }
 
+TEST_F(FurtherLayouts, OtherValuesOfTheSameStepsAreAskedAbout) {
+  std::string runs, copies;
+  for (int step = 1; step <= 20; ++step) {
+    const std::string line = " step " + std::to_string(step) + " loss 2.5 tokens_per_expert [5, 1]\n";
+    runs += "worker-a" + line + "worker-b step " + std::to_string(step) + " loss 2.75 tokens_per_expert [3, 3]\n";
+    copies += "worker-a" + line + "worker-b" + line;
+  }
+  EXPECT_TRUE(says(open("runs.log", runs).accounts.at(0).assumption(), "several lines with other values"));
+  EXPECT_EQ(open("copies.log", copies).accounts.at(0).assumption(), "");
+}
+
+TEST_F(FurtherLayouts, ANameEndsAtALossThatIsNaN) {
+  const auto run = open("nan.log", at_two_steps("step STEP loss nan grad_norm inf tokens_per_expert [5, 1]\n"));
+  EXPECT_EQ(run.histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{5, 1}));
+}
+
 TEST_F(FurtherLayouts, SeriesOfPairsBeginWithTheStep) {
   const auto run = open("pairs.json", R"({"loss":[[10,2.5],[20,2.25]],"layer_1/tokens_per_expert":[[20,[3,5]]]})");
   EXPECT_EQ(run.histories.at(0)->steps(), (StepRange{10, 20}));
