@@ -22,8 +22,8 @@ namespace moescope {
 namespace {
 
 constexpr int kCapturePollMs = 20, kMinMsBetweenCaptures = 1000;
-constexpr int kSettleMs = 400;    // time without another step or operand, after which one is computed without a click
-constexpr double kSoonMs = 5000;  // longest training of a copy that is begun without a click
+constexpr int kSettleMs = 400;     // time without another step or operand, after which one is computed without a click
+constexpr double kSoonMs = 20000;  // longest training of a copy that is begun without a click
 
 // Returns the lowest SQNR of the operands in formats with scales; infinity if there are none.
 float lowestScaledSqnr(const std::shared_ptr<const History>& run) {
@@ -117,6 +117,7 @@ bool CaptureActions::selectQuantizedRun() {
 void CaptureActions::openFirst() {
   const History* history = selection_->history();
   const bool is_shown = workspaces_->current() == workspaces_->microscaling();
+  if (!is_shown || !capturesNewest() || !tensor_lab_->showsAsCaptured()) selection_->holdQuants(-1);
   const bool is_open =
       std::ranges::any_of(session_->histories(), [&](const auto& run) { return run.get() == history; });
   if (const auto captured = tensor_lab_->captured();
@@ -171,7 +172,7 @@ void CaptureActions::followSelection(std::int64_t step) {
   const LiveRuns* live = session_->live();
   const bool is_other = selection_->tensor() != place_ || run != first_of_;
   const bool captures = capturesNewest(), is_log = run->info().config_toml.empty();
-  const bool is_newer = captures ? step > captured->step && tensor_lab_->showsAsCaptured() &&
+  const bool is_newer = captures ? run->steps().last > captured->step && tensor_lab_->showsAsCaptured() &&
                                        since_capture_.elapsed() >= kMinMsBetweenCaptures
                                  : step != wanted_step_ || std::exchange(captures_newest_, false);  // training ended
   const bool follows = live || !is_log || run == first_of_;
@@ -284,17 +285,17 @@ void CaptureActions::offerStep() {
   }
   showExampleInFormat();
   computeIfSoon();
-  const QString statistics = "Past steps keep statistics, not tensors. ";
+  const QString statistics = "A run keeps only statistics of its past steps. ";
   try {
     session_->planOfStep(shownRun(), place_, wanted_step_);  // throws if the step cannot be recomputed
   } catch (const std::exception& refused) {
     return bar->showFailed(place_, statistics + QString::fromUtf8(refused.what()), -1);
   }
   const QString kernels = kernelsNote(shownRun().info().kernels);
-  bar->showFailed(place_,
-                  statistics + QString("A copy of the run can train up to this step and keep the tensor.") +
-                      (kernels.isEmpty() ? "" : " " + kernels),
-                  wanted_step_);
+  bar->showFailed(
+      place_,
+      statistics + QString("A copy of the run can compute this step again.") + (kernels.isEmpty() ? "" : " " + kernels),
+      wanted_step_);
 }
 
 bool CaptureActions::showSample() {
@@ -344,6 +345,8 @@ void CaptureActions::look() {
   if (capture.state() == Capture::State::failed)
     return bar->showFailed(place_, QString::fromStdString(capture.error()), -1);
   tensor_lab_->setCaptured(capture.operand(), is_newest);  // `capture` is valid until the end of this function
+  if (is_newest && workspaces_->current() == workspaces_->microscaling())
+    selection_->holdQuants(capture.operand()->step);
   if (const auto frame = selection_->quantFrame(); captured && frame) wanted_step_ = frame->step;  // has moved on
   bar->showCaptured(*capture.operand(), is_newest ? -1 : wanted_step_,
                     recomputed ? QString("Recomputed by a copy of the run; the loss of the step equals the recorded "

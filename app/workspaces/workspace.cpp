@@ -344,7 +344,7 @@ void Workspace::fold() {
   missing_line_->setToolTip(names.join(", "));
   fold_link_->setText("<a href=\"#\">Show</a>");
   fold_link_->setAccessibleName("Show the hidden panels");
-  fold_bar_->setVisible(hasAnswer() || !folded_for_);  // else the verdict above the panels says the same
+  fold_bar_->setVisible(hasAnswer() || !is_log);  // else the verdict above the panels says the same
   room_used_ = !projected_ && useRoomOfFolded();
   applySizes();
 }

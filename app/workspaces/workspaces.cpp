@@ -73,6 +73,7 @@ void AllToAllWorkspace::arrange() {
 namespace {
 
 constexpr double kErrorShare = 0.64, kErrorHeightShare = 0.46;  // shares of width and height
+constexpr int kLowPage = 620;                                   // height below which the microscope has more of it
 
 }  // namespace
 
@@ -139,7 +140,8 @@ void MicroscalingWorkspace::bringUpError() {
 }
 
 void MicroscalingWorkspace::setDefaultSizes() {
-  const int left_width = qRound(kErrorShare * width()), upper = qRound(kErrorHeightShare * height());
+  const int left_width = qRound(kErrorShare * width()),
+            upper = qRound((height() < kLowPage ? 0.38 : kErrorHeightShare) * height());
   resizeDocks({error_, scales_}, {left_width, width() - left_width}, Qt::Horizontal);
   resizeDocks({error_, microscope_}, {upper, height() - upper}, Qt::Vertical);
 }

@@ -326,6 +326,9 @@ class CaptureTest : public QObject {
     QTest::keyClick(&w.window, Qt::Key_T);
     QTRY_VERIFY_WITH_TIMEOUT(w.tensors()->captured() != first, kWaitMs);
     QVERIFY(w.tensors()->captured()->step > first->step);
+    // The figures of the page are of the captured step.
+    const auto same_step = [&] { return w.window.selection()->quantFrame()->step == w.tensors()->captured()->step; };
+    QTRY_VERIFY_WITH_TIMEOUT(same_step(), kWaitMs);
     w.live()->pause();
   }
 

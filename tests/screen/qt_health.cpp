@@ -296,7 +296,8 @@ class QtHealth : public QObject {
         answers()[1].startsWith("Who gets the tokens? 1 of 2 layers is uneven; expert 3 of layer 1 gets the most, 3."),
         qPrintable(answers()[1]));
     losses(400, MadeUp::even(), 3, 3);
-    QVERIFY2(answers()[0].startsWith("Is it learning? Not measurably: less than 0.0"), qPrintable(answers()[0]));
+    QVERIFY2(answers()[0].startsWith("Is it learning? Not measurably: changed by less than 0.0"),
+             qPrintable(answers()[0]));
     QVERIFY2(answers()[1].startsWith("Who gets the tokens? Mostly even"), qPrintable(answers()[1]));
     losses(300, MadeUp::even(), 3, 3.8f);
     QVERIFY2(answers()[0].startsWith("Is it learning? No: up 0."), qPrintable(answers()[0]));

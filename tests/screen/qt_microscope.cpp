@@ -420,6 +420,17 @@ void MicroscopeTest::anExampleHasABlockOfItsFormat() {
   // The tensor has all 32 values, the largest 2.644432: 1.552666 / 6 / (2.644432 / (448 x 6)) = 263, in E4M3 256.
   QCOMPARE(panel.block().amax, 1.552666f);
   QCOMPARE(int(panel.block().scale.code), 0x78);
+  // The next block has the other 16 values, among them the largest; a chosen element stays chosen in another format.
+  control<QAbstractButton>(&panel, "Next block")->click();
+  QCOMPARE(amax_at(), largest - 16);
+  QVERIFY2(panel.caption().contains("block 2 of 2"), qPrintable(panel.caption()));
+  panel.selectElement(largest - 16);
+  panel.setFormat(mx_format(ElementFormat::e2m1));
+  QCOMPARE(panel.findChild<QTableView*>()->currentIndex().row(), largest);
+  panel.setFormat(kNvfp4Format);
+  QCOMPARE(panel.findChild<QTableView*>()->currentIndex().row(), largest - 16);
+  panel.selectElement(0);
+  control<QAbstractButton>(&panel, "Previous block")->click();
   panel.editValue(0, 100);  // stays with the next format
   panel.setFormat(mx_format(ElementFormat::e2m1));
   QCOMPARE(panel.block().elements.size(), std::size_t(32));

@@ -141,8 +141,7 @@ void BlockMicroscopePanel::makeControls() {
   });
   reset_button->setToolTip("Restores the block as it was opened");
   connect(reset_button, &QPushButton::clicked, this, [this] { change(original_, "reset"); });
-  steps_ =
-      makeSteps("Previous block by loss", "Next block by loss", [this](int direction) { emit stepped(direction); });
+  steps_ = makeSteps("Previous block", "Next block", [this](int direction) { step(direction); });
   steps_->hide();
   addControl(inOneRow({format_, rule_, rounding_}));
   addControl(steps_);
@@ -181,7 +180,7 @@ void BlockMicroscopePanel::makeOptions() {
 void BlockMicroscopePanel::makeBody() {
   showAnswers([this] { return bitsLegend(); });
   bar_ = new CaptureBar(this);
-  bar_->shows_example = [this] { return origin_.place.isEmpty(); };
+  bar_->shows_example = [this] { return isExample(); };
   connect(selection_, &Selection::timeChanged, this, [this] { update(); });
   bar_->hide();
   bars_ = new BlockBars(this);
@@ -241,30 +240,32 @@ void BlockMicroscopePanel::setBlock(const BlockOrigin& origin, std::vector<float
 }
 
 void BlockMicroscopePanel::showExample() {
-  example_ = blockPresets().front().values;
-  setBlock({}, exampleIn(state_.format, {}), state_.format, BlockAxis::row);
+  setBlock({}, blockPresets().front().values, state_.format, BlockAxis::row);
 }
 
-// Returns an example block with as many values as the format has in a block; `edited` values come first.
-std::vector<float> BlockMicroscopePanel::exampleIn(const OperandFormat& format, std::vector<float> edited) const {
-  const auto size = std::min<std::ptrdiff_t>(block_size(format), std::ssize(example_));
-  edited.resize(std::min(size, std::ssize(edited)));
-  edited.insert(edited.end(), example_.begin() + std::ssize(edited), example_.begin() + size);
-  return edited;
+// An example may have several blocks of the format.
+std::span<const float> BlockMicroscopePanel::shownValues() const {
+  const std::span<const float> all = state_.values;
+  return isExample() ? all.subspan(first_, std::min<std::size_t>(block_size(state_.format), all.size() - first_)) : all;
 }
 
-// Returns the largest magnitude of the example, whose values after the shown block are in the tensor, too.
+// Returns the largest magnitude of the example, which is the tensor of its blocks.
 float BlockMicroscopePanel::exampleAmax() const {
   float amax = 0;
   for (const float value : state_.values) amax = std::max(amax, std::abs(value));
-  for (std::size_t i = state_.values.size(); i < example_.size(); ++i) amax = std::max(amax, std::abs(example_[i]));
   return amax;
+}
+
+void BlockMicroscopePanel::step(int direction) {
+  if (!isExample()) return emit stepped(direction);
+  const int size = to_int(block_size(state_.format)), blocks = exampleBlocks();
+  first_ = (to_int(first_) / size + direction + blocks) % blocks * size;
+  apply(state_);
 }
 
 void BlockMicroscopePanel::setFormat(const OperandFormat& format) {
   State next = state_;
   next.format = format;
-  if (origin_.place.isEmpty()) next.values = exampleIn(format, state_.values);
   change(std::move(next), "format");
 }
 
@@ -278,13 +279,13 @@ OperandFormat BlockMicroscopePanel::formatAt(int index) const {
 
 // For a format with another block size, asks the owner for another block of the tensor.
 void BlockMicroscopePanel::requestFormat(const OperandFormat& format) {
-  if (block_size(format) != block_size(state_.format) && !origin_.place.isEmpty()) return emit formatChosen(format);
+  if (block_size(format) != block_size(state_.format) && !isExample()) return emit formatChosen(format);
   setFormat(format);
 }
 
 void BlockMicroscopePanel::editValue(int element, float value) {
   State next = state_;
-  next.values[element] = value;
+  next.values[first_ + element] = value;
   change(std::move(next), QString("value %1").arg(element));
 }
 
@@ -297,8 +298,7 @@ void BlockMicroscopePanel::setRounding(Rounding rounding) {
 void BlockMicroscopePanel::loadPreset(int preset) {
   const auto& [name, lesson, values] = blockPresets()[preset];
   original_ = state_;
-  example_ = values;
-  original_.values = exampleIn(state_.format, {});
+  original_.values = values;
   change(original_, name);
   emit readoutChanged(lesson);
 }
@@ -310,11 +310,16 @@ void BlockMicroscopePanel::change(State next, const QString& what) {
 
 void BlockMicroscopePanel::apply(const State& state) {
   const bool other = state.format != state_.format;
+  const int row = table_->currentIndex().row();
+  const std::size_t chosen = first_ + std::max(0, row);
   state_ = state;
+  const std::size_t size = block_size(state_.format);
+  first_ = isExample() && chosen < state_.values.size() ? chosen / size * size : 0;
   OperandFormat format = state_.format;
   format.rounding = state_.rounding;
-  block_ = block_anatomy(format, state_.values, state_.draw, origin_.place.isEmpty() ? exampleAmax() : shared_amax_);
+  block_ = block_anatomy(format, shownValues(), state_.draw, isExample() ? exampleAmax() : shared_amax_);
   refresh();
+  if (isExample() && row >= 0) selectElement(to_int(chosen - first_));
   emitReadout();
   if (other) emit formatChosen(state_.format);
 }
@@ -375,10 +380,12 @@ LegendScale BlockMicroscopePanel::bitsLegend() const {
   return legend;
 }
 
-// A low panel leaves the notes of the cards out, so that more elements are in sight.
+// A low panel leaves notes out, so that more elements are in sight.
 void BlockMicroscopePanel::resizeEvent(QResizeEvent* event) {
   Panel::resizeEvent(event);
-  cards_->setWithNotes(height() >= withType(kHighPanel, fontMetrics()));
+  const bool with_notes = height() >= withType(kHighPanel, fontMetrics());
+  cards_->setWithNotes(with_notes);
+  bar_->setWithNotes(with_notes);
 }
 
 void BlockMicroscopePanel::refresh() {
@@ -387,11 +394,11 @@ void BlockMicroscopePanel::refresh() {
   rule_->setCurrentIndex(static_cast<int>(state_.format.rule));
   rounding_->setCurrentIndex(static_cast<int>(state_.rounding));
   draw_->setEnabled(state_.rounding == Rounding::stochastic);
-  turn_->setEnabled(!origin_.place.isEmpty());
+  turn_->setEnabled(!isExample());
+  steps_->setVisible(isExample() ? exampleBlocks() > 1 : steppable_);
 
   cards_->setBlock(block_);
-  const bool is_example = origin_.place.isEmpty();
-  bars_->setBlock(&block_, is_example ? kNoiseSeries : runColor(*selection_, selection_->run()));
+  bars_->setBlock(&block_, isExample() ? kNoiseSeries : runColor(*selection_, selection_->run()));
   model_->setBlock(&block_);
   fitColumns();
   update();
@@ -400,7 +407,7 @@ void BlockMicroscopePanel::refresh() {
 // The kind of the block's values, which need not be those of the active run. Examples have none, since their values are
 // invented.
 std::optional<Provenance> BlockMicroscopePanel::kind() const {
-  if (origin_.place.isEmpty()) return std::nullopt;
+  if (isExample()) return std::nullopt;
   for (const auto& run : selection_->histories())
     if (!origin_.run.isEmpty() && QString::fromStdString(run->info().name) == origin_.run)
       return provenance_in(run->info(), Provenance::measured_here);
@@ -408,16 +415,13 @@ std::optional<Provenance> BlockMicroscopePanel::kind() const {
 }
 
 QString BlockMicroscopePanel::status() const {
-  QStringList parts{origin_.place.isEmpty() ? QString("example, invented values") : origin_.place};
+  QStringList parts{isExample() ? QString("example, invented values") : origin_.place};
   if (const QString step = stepText(); !step.isEmpty()) parts.prepend(step);
   if (kind() == Provenance::from_log) parts.prepend("rounded here");
-  if (state_.values.size() < example_.size() && origin_.place.isEmpty())
-    parts[0] = QString("example, the first %1 of %2 invented values").arg(state_.values.size()).arg(example_.size());
-  const std::vector<float>& unedited = origin_.place.isEmpty() ? exampleIn(state_.format, {}) : original_.values;
-  if (undo_.canUndo() && state_.values != unedited) parts << QString("edited");
-  if (!origin_.place.isEmpty() && state_.format.scheme == QuantScheme::mx &&
-      state_.values.size() % moescope::size(block_size(state_.format)) != 0)
-    parts << QString("the last block of its row has %1 values").arg(state_.values.size());
+  if (exampleBlocks() > 1)
+    parts << QString("block %1 of %2").arg(first_ / block_size(state_.format) + 1).arg(exampleBlocks());
+  if (undo_.canUndo() && state_.values != original_.values) parts << QString("edited");
+  if (isShort()) parts << origin_.length;
   parts << figures();
   if (!origin_.tensor.isEmpty() && bar_->isHidden()) parts << origin_.tensor;  // else the bar names it
   return parts.join(QStringLiteral(", "));
@@ -443,10 +447,8 @@ QString BlockMicroscopePanel::figures() const {
 // The same values in the chosen format and those of a comparison, under the chosen rule and rounding: "MXFP8 E4M3 29.6
 // dB; MXFP4 E2M1 17.6 dB, 6 to zero; NVFP4 19.9 dB". The short line keeps the lost values: a high SQNR may hide them.
 Panel::Answer BlockMicroscopePanel::answer() const {
-  const bool is_example = origin_.place.isEmpty();
-  const std::vector<float> values =
-      is_example ? exampleIn(mx_format(ElementFormat::e4m3), state_.values) : state_.values;
-  const float amax = is_example ? exampleAmax() : tensor_amax_;
+  const std::span<const float> values = shownValues();
+  const float amax = isExample() ? exampleAmax() : tensor_amax_;
   QStringList formats, brief;
   for (int i = 0; i < format_->count(); ++i) {
     OperandFormat format = formatAt(i);
@@ -457,9 +459,8 @@ Panel::Answer BlockMicroscopePanel::answer() const {
     QuantSums sums;
     const std::size_t size = block_size(format);
     for (std::size_t first = 0; first < values.size(); first += size)
-      sums.add(block_anatomy(format, std::span(values).subspan(first, std::min(size, values.size() - first)),
-                             state_.draw, amax)
-                   .sums);
+      sums.add(
+          block_anatomy(format, values.subspan(first, std::min(size, values.size() - first)), state_.draw, amax).sums);
     if (sums.elements == 0 || sums.all_nan()) continue;
     const QString db = sums.err2 == 0 ? QString("exact") : formatValue(sums.sqnr_db(), 3) + QStringLiteral(" dB");
     const QString cost = db + (sums.underflow > 0 ? QString(", %1 to zero").arg(sums.underflow) : QString());
@@ -467,7 +468,8 @@ Panel::Answer BlockMicroscopePanel::answer() const {
     brief << format_->itemText(i).section(QLatin1Char(' '), -1) + QLatin1Char(' ') + cost;
   }
   if (brief.isEmpty()) return {};
-  return {QString("What do the formats cost these %1 values?").arg(values.size()),
+  const QString reason = isShort() ? QString(" (%1)").arg(origin_.length) : QString();
+  return {QString("What do the formats cost these %1 values%2?").arg(values.size()).arg(reason),
           {formats.join(QStringLiteral("; ")), brief.join(QStringLiteral("; "))}};
 }
 

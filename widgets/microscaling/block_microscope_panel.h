@@ -7,6 +7,7 @@
 #include <QString>
 #include <QTableView>
 #include <QUndoStack>
+#include <span>
 #include <vector>
 
 #include "core/numerics/block_anatomy.h"
@@ -34,10 +35,11 @@ class BlockMicroscopePanel : public Panel {
   explicit BlockMicroscopePanel(Selection* selection, QWidget* parent = nullptr);
 
   // The origin of a block: "row 3, block 7" of "w1", and the run from which the tensor was captured, if it was
-  // captured, with the step; empty for an example.
+  // captured, with the step; empty for an example. `length`: why the last block of the row or column may be shorter.
   struct BlockOrigin {
     QString place, tensor, run = {};
     std::int64_t step = -1;
+    QString length = {};
   };
   // Shows a block and discards the edits of the previous block, but keeps the rounding. `shared_amax`: of the
   // values that determine the scale; `tensor_amax`: of the tensor, for the comparison with NVFP4.
@@ -51,8 +53,8 @@ class BlockMicroscopePanel : public Panel {
   void selectElement(int element);
 
   const BlockAnatomy& block() const { return block_; }
-  CaptureBar* captureBar() const { return bar_; }                       // the origin of the block; hidden by default
-  void setSteppable(bool steppable) { steps_->setVisible(steppable); }  // shows the buttons of stepped()
+  CaptureBar* captureBar() const { return bar_; }                // the origin of the block; hidden by default
+  void setSteppable(bool steppable) { steppable_ = steppable; }  // whether the next block has the buttons of stepped()
 
   ValueTable table() const override;
   QString explain() const override { return explanation({formatCard(state_.format)}); }
@@ -98,11 +100,18 @@ class BlockMicroscopePanel : public Panel {
   void emitReadout();
   void fitColumns();
 
+  bool isExample() const { return origin_.place.isEmpty(); }
+  bool isShort() const { return !origin_.length.isEmpty() && state_.values.size() % block_size(state_.format) != 0; }
   float exampleAmax() const;
-  std::vector<float> exampleIn(const OperandFormat& format, std::vector<float> edited) const;
+  int exampleBlocks() const {
+    return isExample() ? to_int(state_.values.size() - 1) / block_size(state_.format) + 1 : 0;
+  }
+  void step(int direction);
+  std::span<const float> shownValues() const;
 
-  State state_, original_;      // the shown block, and the block as it was opened
-  std::vector<float> example_;  // values of the last example, of which a format shows those of a block
+  State state_, original_;  // the shown block or the whole example, and as it was opened
+  std::size_t first_ = 0;   // first value of the example that is shown
+  bool steppable_ = false;
   BlockOrigin origin_;
   BlockAxis axis_ = BlockAxis::row;
   float shared_amax_ = 0, tensor_amax_ = 0;

@@ -21,7 +21,6 @@ constexpr std::size_t kMaxValues = std::size_t{2} << 20;  // limit on the values
 constexpr std::size_t kColumnRun = 64, kBlockRun = 32;
 constexpr std::uint8_t kZeroCode = 1, kFirstCode = 2;  // blocks of zeros have their own colour
 constexpr std::size_t kMinVisible = 4;
-constexpr int kRoomForFrame = 560;  // width from which the legend has the frame of the block beside the colours
 constexpr int kOutlierOctaves = 2;  // octaves above the usual scale, here four times that scale
 
 // Returns the median scale without zeros and NaN; -1 if there are no other scales.
@@ -274,7 +273,7 @@ LegendScale BlockScaleMapPanel::legend() const {
   if (!source_.valid()) return legend;
   legend.lut[kZeroCode] = isDark(palette()) ? qRgb(0, 0, 0) : qRgb(255, 255, 255);
   if (high_ < low_) return legend;
-  if (has_current_ && width() >= withType(kRoomForFrame, fontMetrics()))
+  if (has_current_)
     legend.swatches = {{QColor(colors(palette()).ink), "block in the microscope", LegendScale::Swatch::frame}};
   legend.low = formatPowerOfTwo(low_);
   legend.high = formatPowerOfTwo(high_);
@@ -326,21 +325,18 @@ Panel::Answer BlockScaleMapPanel::answer() const {
   const QString drawn =
       compared_step_ > 1 ? QString(" (in a sample: 1 of %1 blocks)").arg(formatCount(compared_step_)) : QString();
   if (low_ == high_)
-    return {.question = {},
-            .answers = {QString("All blocks with values have the scale %1").arg(formatPowerOfTwo(low_)) + drawn}};
+    return {{}, {QString("All blocks with values have the scale %1").arg(formatPowerOfTwo(low_)) + drawn}};
   const QString range = QString("scales from %1 to %2").arg(formatPowerOfTwo(low_), formatPowerOfTwo(high_));
   if (outliers_.empty())
-    return {.question = {},
-            .answers = {QString("No outlier channels; %1").arg(range) + drawn, "No outlier channels" + drawn}};
+    return {{}, {QString("No outlier channels; %1").arg(range) + drawn, "No outlier channels" + drawn}};
   const QString places =
       axis_ == BlockAxis::row ? QString("Outlier channels in blocks %1") : QString("Outlier channels %1");
   const QString count = countedText(outliers_.size(), "outlier channel");
   const QString channels =
       axis_ == BlockAxis::row ? "Outlier channels in " + countedText(outliers_.size(), "block") : count;
-  Answer answer;
-  answer.answers << places.arg(QString::fromStdString(listed(outliers_))) + drawn
-                 << places.arg(QString::fromStdString(listed(outliers_, 2))) << channels;
-  return answer;
+  return {{},
+          {places.arg(QString::fromStdString(listed(outliers_))) + drawn,
+           places.arg(QString::fromStdString(listed(outliers_, 2))), channels}};
 }
 
 std::vector<Tick> BlockScaleMapPanel::sideTicks(const Side& side, int max_ticks) const {
@@ -450,16 +446,6 @@ void BlockScaleMapPanel::setCurrent(std::size_t line, std::size_t block) {
   current_column_ = axis_ == BlockAxis::row ? block : line;
   cells_->setCurrent(shownAt(rows_, current_row_), shownAt(columns_, current_column_));
   cells_->update();
-}
-
-// The kind of the open tensor, independent of the open run.
-std::optional<Provenance> BlockScaleMapPanel::kind() const {
-  return source_.valid() ? Provenance::measured_here : std::optional<Provenance>();
-}
-
-QString BlockScaleMapPanel::status() const {
-  if (!source_.valid()) return {};
-  return source_.name();
 }
 
 ValueTable BlockScaleMapPanel::table() const {

@@ -55,8 +55,11 @@ class BlockScaleMapPanel : public Panel {
   void sliceChosen(std::size_t slice);
 
  protected:
-  std::optional<Provenance> kind() const override;
-  QString status() const override;
+  // The kind of the open tensor, independent of the open run.
+  std::optional<Provenance> kind() const override {
+    return source_.valid() ? std::optional(Provenance::measured_here) : std::nullopt;
+  }
+  QString status() const override { return source_.valid() ? source_.name() : QString(); }
   Answer answer() const override;
 
  private:

@@ -103,6 +103,13 @@ std::uint8_t shareCode(double share) {
   return share <= 0 ? kNoDataCode : scaleCode(1 - std::log10(share) / std::log10(kMinShare));
 }
 
+// Ticks at powers of two for scale bytes.
+std::vector<Tick> scaleTicks(int first_byte, int last_byte, int height) {
+  auto ticks = powerOfTwoTicks(first_byte - kBias, last_byte - kBias, std::max(2, height / 24));
+  for (Tick& tick : ticks) tick.value += kBias;
+  return ticks;
+}
+
 }  // namespace
 
 BlockScalesPanel::BlockScalesPanel(Selection* selection, QWidget* parent)
@@ -150,13 +157,8 @@ void BlockScalesPanel::setLosses(const BlockLosses& losses) {
 LegendScale BlockScalesPanel::legend() const {
   LegendScale legend;
   if (hasLosses()) legend.swatches = {{QColor(colors(palette()).strong_bar), "\u2265 1/8 of the values lost"}};
-  const auto frame = selection_->quantFrame();
-  const bool is_other_step = frame && losses_.step >= 0 && losses_.step != frame->step;
   if (bars_->marked() >= 0)
-    legend.swatches.push_back({QColor(colors(palette()).ink),
-                               is_other_step ? QString("block of step %1").arg(formatCount(losses_.step))
-                                             : QString("block in the microscope"),
-                               LegendScale::Swatch::pointer});
+    legend.swatches.push_back({QColor(colors(palette()).ink), "block in the microscope", LegendScale::Swatch::pointer});
   return legend;
 }
 
@@ -238,9 +240,7 @@ void BlockScalesPanel::refillWaterfall() {
   waterfall_->setLegend(legend);
   waterfall_->setSource(rows_of_, 256);
   waterfall_->setVisibleRows(first_byte_, last_byte_);
-  auto ticks = powerOfTwoTicks(first_byte_ - kBias, last_byte_ - kBias, std::max(2, waterfall_->height() / 24));
-  for (Tick& tick : ticks) tick.value += kBias;
-  waterfall_->setRowAxis(std::move(ticks), "scale 2ᵏ", true);
+  waterfall_->setRowAxis(scaleTicks(first_byte_, last_byte_, waterfall_->height()), "scale 2ᵏ", true);
 }
 
 void BlockScalesPanel::refillBars() {
@@ -260,9 +260,7 @@ void BlockScalesPanel::refillBars() {
   }
   bars_->setBars(first_byte_, std::move(shares));
   bars_->setStrong(std::move(losing), hasLosses() ? losses_.shown : -1);
-  auto ticks = powerOfTwoTicks(first_byte_ - kBias, last_byte_ - kBias, std::max(2, bars_->height() / 24));
-  for (Tick& tick : ticks) tick.value += kBias;
-  bars_->setCategoryTicks(std::move(ticks));
+  bars_->setCategoryTicks(scaleTicks(first_byte_, last_byte_, bars_->height()));
   bars_->setShareCaption("% of blocks");
 }
 
@@ -296,7 +294,7 @@ Panel::Answer BlockScalesPanel::answer() const {
   if (commonest < 0) return {};
   const QString share = formatPercent(quant->e8m0_blocks[commonest] / total(quant->e8m0_blocks));
   const QString usual = formatPowerOfTwo(commonest - kBias);
-  const QString question = "How far do the scales reach?";
+  const QString question = "Which scales do the blocks have?";
   if (low == high) return {question, {QString("All have the scale %1").arg(usual)}};
   const QString range = QString("From %1 to %2").arg(formatPowerOfTwo(low - kBias), formatPowerOfTwo(high - kBias));
   const QString commonest_text = QString("; %1 of the blocks have %2").arg(share, usual);
@@ -304,7 +302,7 @@ Panel::Answer BlockScalesPanel::answer() const {
   if (hasLosses() && losing > 0) {
     const QString lost = formatPercent(static_cast<double>(losing) / losses_.sampled);
     const QString losers = QString("%1 of the blocks lose 1/8 of their values or more").arg(lost);
-    return {"How many blocks lose values?", {losers, QString("%1 lose 1/8 of them or more").arg(lost)}};
+    return {"How many blocks lose values?", {losers, QString("%1 of the blocks: \u2265 1/8 lost").arg(lost)}};
   }
   return {question, {range + commonest_text, range}};
 }

@@ -16,7 +16,6 @@ namespace moescope {
 struct BlockLosses {
   static constexpr double kLosingShare = 0.125;
   OperandPlace operand;
-  std::int64_t step = -1;  // of the captured values
   std::array<int, 256> blocks{}, losing{};
   int sampled = 0;
   int shown = -1;  // scale byte of the block in the microscope

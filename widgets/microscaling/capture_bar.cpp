@@ -143,6 +143,7 @@ void CaptureBar::setTexts(const QString& head, QStringList details, const QStrin
   details_->setTexts(details);
   details_->setVisible(!details.isEmpty());
   note_->setText(note);
+  setToolTip(note);
   note_->setVisible(!note.isEmpty());
   emit textChanged();
 }
@@ -193,12 +194,9 @@ void CaptureBar::showCaptured(const CapturedOperand& captured, std::int64_t want
   if (!captured.expert_rows.empty()) details << countedText(captured.expert_rows.size() - 1, "expert");
   QStringList notes = differences(captured.format);
   const bool other_step = wanted_step >= 0 && wanted_step != captured.step;
-  capture_again_->setVisible(source_ == Source::live && !other_step);  // else one button leads to the step of the page
-  QString when;
-  if (captured.ahead) when = QString("The run is paused before step %1, which was computed for display only").arg(step);
-  if (other_step && when.isEmpty()) when = QString("Captured at step %1").arg(step);
-  if (other_step) when += QString("; the matrix shows step %1").arg(formatCount(wanted_step));
-  if (!when.isEmpty()) notes << when + QLatin1Char('.');
+  capture_again_->setVisible(source_ == Source::live && wanted_step < 0);  // at rest the step of the page is computed
+  if (captured.ahead)
+    notes << QString("The run is paused before step %1, which was computed for display only.").arg(step);
   if (!note.isEmpty()) notes << note;
   offer(other_step ? wanted_step : -1);
   QStringList forms;  // each form leaves out the last part of the form before it
@@ -210,7 +208,7 @@ void CaptureBar::showFailed(const OperandPlace& place, const QString& reason, st
   cancel_->hide();
   news_ = true;
   offer(offered_step);
-  capture_again_->setVisible(source_ == Source::live);
+  capture_again_->setVisible(source_ == Source::live && offered_step < 0);
   QStringList forms{"not captured"};
   if (shows_example && shows_example())
     forms = {"not captured; the block below is an example", "not captured; an example below", forms[0]};

@@ -30,7 +30,8 @@ class CaptureBar : public QWidget {
   // Shows why no operand was captured. `offered_step`: step that can be recomputed; -1: none.
   void showFailed(const OperandPlace& place, const QString& reason, std::int64_t offered_step);
   void showSample(const QString& about);  // describes tensors that are not from a run; empty: says what can be opened
-  QString text() const;                   // the shown text
+  void setWithNotes(bool with_notes) { note_->setMaximumHeight(with_notes ? QWIDGETSIZE_MAX : 0); }  // else a tool tip
+  QString text() const;                                                                              // the shown text
   bool hasNews() const { return news_; }  // true if the bar shows a progress or tensors that are not from a run
   std::function<bool()> shows_example;    // true: the block below the bar is invented
   QToolButton* rotatedButton() const { return rotated_; }

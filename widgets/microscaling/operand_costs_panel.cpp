@@ -83,17 +83,15 @@ std::vector<Recipe> forwardRecipes() {
 }
 
 void fillTwins(QStandardItemModel& model, const PrecisionScan& scan) {
-  model.clear();
-  model.setSortRole(Qt::UserRole);
-  model.setHorizontalHeaderLabels({"Operand", "Divergence, nats", "Loss change, nats", "Routing flips"});
-  model.horizontalHeaderItem(0)->setToolTip("Layer, class and operand; only this operand was rounded");
-  model.horizontalHeaderItem(1)->setToolTip(
-      "Kullback-Leibler divergence from the predictions in FP32, nats/token, measured, with a 95 % interval over "
-      "pieces of text");
-  model.horizontalHeaderItem(2)->setToolTip(
-      "Change of the cross-entropy, nats/token, measured, with a 95 % interval over pieces of text");
-  model.horizontalHeaderItem(3)->setToolTip(
-      "Share of tokens with a changed set of experts, mean over layers, measured");
+  beginTable(
+      model,
+      {{"Operand", "Layer, class and operand; only this operand was rounded"},
+       {"Divergence, nats",
+        "Kullback-Leibler divergence from the predictions in FP32, nats/token, measured, with a 95 % interval over "
+        "pieces of text"},
+       {"Loss change, nats",
+        "Change of the cross-entropy, nats/token, measured, with a 95 % interval over pieces of text"},
+       {"Routing flips", "Share of tokens with a changed set of experts, mean over layers, measured"}});
   const double largest = scan.twins.empty() ? 0 : scan.twins.front().divergence.mean;
   for (const PrecisionTwin& twin : scan.twins) {
     const QString tip = twin.behind.mean > 0 && !toldApart(twin.behind)
@@ -192,15 +190,13 @@ QString briefName(const OperandEffect& effect) {
 }
 
 void fillEffects(QStandardItemModel& model, const OperandScan& scan) {
-  model.clear();
-  model.setSortRole(Qt::UserRole);
-  model.setHorizontalHeaderLabels({"Layer, operand", "Share of error", "Gradient error", "Loss, nats", "Recipe"});
-  model.horizontalHeaderItem(0)->setToolTip("Layer, class, operand and GEMM; only this operand was rounded");
-  model.horizontalHeaderItem(1)->setToolTip("Share of the sum of all squared gradient errors, measured");
-  model.horizontalHeaderItem(2)->setToolTip(
-      "|g - g0| / |g0| over all weights, g0: gradient with everything in FP32; measured");
-  model.horizontalHeaderItem(3)->setToolTip(
-      "Change of this batch's cross-entropy in nats/token, measured; only the forward pass can change it");
+  beginTable(model,
+             {{"Layer, operand", "Layer, class, operand and GEMM; only this operand was rounded"},
+              {"Share of error", "Share of the sum of all squared gradient errors, measured"},
+              {"Gradient error", "|g - g0| / |g0| over all weights, g0: gradient with everything in FP32; measured"},
+              {"Loss, nats",
+               "Change of this batch's cross-entropy in nats/token, measured; only the forward pass can change it"},
+              {"Recipe", {}}});
   for (const OperandEffect& effect : scan.effects) {
     const bool forward = effect.gemm == Direction::forward;
     const double largest_share = scan.effects.front().share;  // the effects are sorted, the costliest first
@@ -287,33 +283,28 @@ void OperandCostsPanel::showTable() {
 
 void OperandCostsPanel::measureOrCancel() {
   if (!progress_.isEmpty()) return emit measurementCancelled();
-  refused_.clear();
+  showState({}, {});
   if (showsCheckpoint())
     emit twinsRequested(shownRun(), recipe());
   else if (const auto frame = frameOf(shownRun()))
     emit measurementRequested(shownRun(), frame->step);
-  fill();
 }
 
-void OperandCostsPanel::showMeasuring(const QString& progress) {
+void OperandCostsPanel::showState(const QString& progress, const QString& refused) {
   progress_ = progress;
-  refused_.clear();
+  refused_ = refused;
   fill();
 }
 
 void OperandCostsPanel::showMeasured(std::shared_ptr<const MeasuredOperands> measured) {
-  progress_.clear();
-  refused_.clear();
   measured_ = std::move(measured);
   fillEffects(*effects_, measured_ ? measured_->scan : OperandScan{});
   effects_->sort(kBarColumn, Qt::DescendingOrder);
   stretchBars();
-  fill();
+  showState({}, {});
 }
 
 void OperandCostsPanel::showTwins(std::shared_ptr<const MeasuredTwins> twins) {
-  progress_.clear();
-  refused_.clear();
   twins_ = std::move(twins);
   fillTwins(*twins_table_, twins_ ? twins_->scan : PrecisionScan{});
   if (twins_)
@@ -321,19 +312,13 @@ void OperandCostsPanel::showTwins(std::shared_ptr<const MeasuredTwins> twins) {
       recipe_->setCurrentIndex(place);
   twins_table_->sort(kBarColumn, Qt::DescendingOrder);
   stretchBars();
-  fill();
+  showState({}, {});
 }
 
 // The bars fill the room that other columns leave; new columns are as wide as their contents.
 void OperandCostsPanel::stretchBars() {
   QHeaderView* header = view_->horizontalHeader();
   if (kBarColumn < header->count()) header->setSectionResizeMode(kBarColumn, QHeaderView::Stretch);
-}
-
-void OperandCostsPanel::showRefused(const QString& reason) {
-  progress_.clear();
-  refused_ = reason;
-  fill();
 }
 
 Panel::Answer OperandCostsPanel::answer() const {

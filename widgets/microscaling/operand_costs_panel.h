@@ -45,10 +45,10 @@ class OperandCostsPanel : public Panel {
   ValueTable table() const override;
 
   // Shows the progress of a measurement that this panel or another panel requested.
-  void showMeasuring(const QString& progress);
+  void showMeasuring(const QString& progress) { showState(progress, {}); }
   void showMeasured(std::shared_ptr<const MeasuredOperands> measured);  // nullptr: shows none
   void showTwins(std::shared_ptr<const MeasuredTwins> twins);           // of a checkpoint; nullptr: shows none
-  void showRefused(const QString& reason);
+  void showRefused(const QString& reason) { showState({}, reason); }
 
  signals:
   void measurementRequested(int run, std::int64_t step);
@@ -74,6 +74,7 @@ class OperandCostsPanel : public Panel {
   int shownRun() const;  // place of the shown run; -1: there is none
   std::shared_ptr<const TelemetryFrame> frameOf(int run) const;
   void fill();
+  void showState(const QString& progress, const QString& refused);
 
   QComboBox* recipe_;  // for a checkpoint
   QPushButton* measure_;

@@ -18,7 +18,6 @@ namespace {
 constexpr int kNameGap = 2;           // pixels between the names of two operands
 constexpr double kGroupGap = 4;       // pixels between the columns of two weights
 constexpr double kFullMark = 0.5;     // share flushed to zero from which its mark has its strongest colour
-constexpr int kRoomForFrame = 640;    // width from which the legend has the frame of the chosen operand
 constexpr double kAlikeDb = 1;        // largest difference between operands that are alike
 constexpr double kInkStep = 4;        // dB in which the colour of the numbers changes
 constexpr double kSmallLabel = 0.85;  // font scale of labels that are wider than their columns
@@ -112,7 +111,7 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
     if (quantAt(row, column)) emit operandOpened(placeAt(row, column), frameOf(row).step);
   });
   rows_choice_ = makeChoice({"by run", "by layer"}, "Rows",
-                            "A row for each run, with the layer that has the lowest SQNR, or the layers of one run");
+                            "A row for each run, with the layer that loses most, or the layers of one run");
   connect(rows_choice_, &QComboBox::currentIndexChanged, view_, &PlotFrame::markDirty);
   keepState("rows", rows_choice_);
   rows_choice_->hide();
@@ -124,8 +123,7 @@ QuantizationErrorPanel::QuantizationErrorPanel(Selection* selection, QWidget* pa
 
 LegendScale QuantizationErrorPanel::legend() const {
   LegendScale legend = sqnrLegend(isDark(palette()));
-  if (width() >= withType(kRoomForFrame, fontMetrics()))
-    legend.swatches = {{QColor(colors(palette()).ink), "chosen", LegendScale::Swatch::frame}};
+  legend.swatches = {{QColor(colors(palette()).ink), "chosen", LegendScale::Swatch::frame}};
   if (std::ranges::any_of(cells_, [](const QuantFrame* quant) { return quant && quant->underflow >= kToldShare; }))
     legend.swatches.insert(legend.swatches.end(),
                            {{markColor(kToldShare), QString("%1 % to zero").arg(100 * kToldShare)},
@@ -281,7 +279,8 @@ void QuantizationErrorPanel::findRuns() {
   const auto& histories = selection_->histories();
   for (int run = 0; run < std::ssize(histories) && histories.size() > 1; ++run) {
     const History& history = *histories[run];
-    auto frame = selection_->isNoiseTwin(run) ? nullptr : history.quant_frame_at(selection_->shownStepOf(history));
+    auto frame =
+        selection_->isNoiseTwin(run) ? nullptr : history.quant_frame_at(selection_->stepOf(history, frame_->step));
     if (frame && firstOf(*frame, gemm_class_)) runs_.push_back({run, std::move(frame)});
   }
 }
@@ -447,8 +446,8 @@ QStringList QuantizationErrorPanel::describe(int row, int column) const {
   if (!quant) return {};
   if (isByRun())
     return {runLabel(*selection_, runs_[row].run) + QStringLiteral(", ") + formatLabel(quant->format),
-            QString("lowest SQNR of the layers: %1 dB, %2").arg(formatValue(quant->sqnr_db, 3), placeName(*quant)),
-            QString("to zero there: %1").arg(formatPercent(quant->underflow))};
+            QString("loses most of all layers: %1").arg(placeName(*quant)),
+            QString("SQNR %1 dB, to zero %2").arg(formatValue(quant->sqnr_db, 3), formatPercent(quant->underflow))};
   return QStringList{QString("%1, %2").arg(placeName(placeAt(row, column)), formatLabel(quant->format))} +
          readout(operandKeys(frame_->step, *quant)).mid(1);
 }

@@ -82,6 +82,14 @@ inline QStandardItem* figureItem(const QString& text, double value) {
 
 inline constexpr int kBarColumn = 1;
 
+// Empties a table that sorts by value. `columns`: their headings and tool tips.
+inline void beginTable(QStandardItemModel& model, const QList<std::pair<QString, QString>>& columns) {
+  model.clear();
+  model.setSortRole(Qt::UserRole);
+  for (int i = 0; i < columns.size(); ++i)
+    model.setHorizontalHeaderItem(i, textItem(columns[i].first, columns[i].second));
+}
+
 // `share`: length of the bar in kBarColumn.
 inline void appendOperand(QStandardItemModel& model, const QList<QStandardItem*>& cells, double share) {
   cells[kBarColumn]->setData(share, kShareRole);

@@ -246,7 +246,6 @@ BlockLosses TensorLab::losses() const {
   BlockLosses losses;
   if (!source_.captured()) return losses;
   losses.operand = source_.captured()->place;
-  losses.step = source_.captured()->step;
   losses.sampled = static_cast<int>(ranked_.size());
   losses.shown = microscope_->block().scale.exponent;
   for (const RankedBlock& block : ranked_) {
@@ -259,11 +258,8 @@ BlockLosses TensorLab::losses() const {
 void TensorLab::closeCaptured() {
   if (!source_.captured()) return;
   captured_.reset();
-  whole_ = source_ = {};
-  map_->setSource(source_, 0);
-  what_if_->setSource(source_, 0);
-  ranked_.clear();
-  microscope_->setSteppable(false);
+  whole_ = {};
+  openTensor({}, 0);
   microscope_->showExample();
   bar_->showSample({});
   emit blockShown();
@@ -288,13 +284,22 @@ void TensorLab::openBlock(std::size_t line, std::size_t block, int element) {
   const auto captured = source_.captured();
   microscope_->setBlock(
       {place + expert + slice, source_.name(), captured ? QString::fromStdString(captured->run_name) : QString(),
-       captured ? captured->step : -1},
+       captured ? captured->step : -1, lengthOfLine(row)},
       source_.readBlock(slice_, along_rows, line, block, block_size(format_)), format_, axis_,
       source_.sharedAmax(slice_, format_, axis_, line, block), source_.tensorAmax(slice_, row));
   microscope_->selectElement(element);
   emit blockShown();
   if (const QString loss = source_.lost(); !loss.isEmpty())
     bar_->showSample(QString("%1. Missing values are read as NaN.").arg(loss));
+}
+
+// "the expert has 27 tokens": the blocks of a row, or of an expert's column, may end with a shorter one.
+QString TensorLab::lengthOfLine(std::size_t row) const {
+  if (axis_ == BlockAxis::row) return QString("the row has %1 values").arg(source_.cols());
+  if (!source_.grouped()) return QString("the column has %1 values").arg(source_.rows());
+  const auto first = source_.rowGroups().begin() + source_.groupOf(row);
+  const bool has_tokens = source_.captured() && source_.captured()->place.operand != OperandRole::w;
+  return QString(has_tokens ? "the expert has %1 tokens" : "the expert has %1 rows").arg(first[1] - first[0]);
 }
 
 // Opens the block through the same element again if blocks get other values or another scale.

@@ -75,6 +75,7 @@ class TensorLab : public QObject {
   void showCaptured();
   void openTensor(const TensorSource& source, std::size_t slice);
   void openBlock(std::size_t line, std::size_t block, int element);
+  QString lengthOfLine(std::size_t row) const;
   struct Element {
     std::size_t row, col;
   };

@@ -26,17 +26,11 @@ TensorListModel::CommonParts TensorListModel::commonParts() const {
       common = {parts.mid(0, parts.size() - 1), parts.mid(1)};
       continue;
     }
-    const auto max_common = std::max<qsizetype>(0, parts.size() - 1);
-    qsizetype common_parts = 0;
-    while (common_parts < std::min(common.first.size(), max_common) &&
-           common.first[common_parts] == parts[common_parts])
-      ++common_parts;
-    common.first = common.first.mid(0, common_parts);
-    common_parts = 0;
-    while (common_parts < std::min(common.last.size(), max_common) &&
-           common.last[common.last.size() - 1 - common_parts] == parts[parts.size() - 1 - common_parts])
-      ++common_parts;
-    common.last = common.last.mid(common.last.size() - common_parts);
+    const auto limit = parts.size() - 1;
+    const auto front = std::mismatch(common.first.begin(), common.first.end(), parts.begin(), parts.begin() + limit);
+    common.first.erase(front.first, common.first.end());
+    const auto back = std::mismatch(common.last.rbegin(), common.last.rend(), parts.rbegin(), parts.rbegin() + limit);
+    common.last.erase(common.last.begin(), back.first.base());
   }
   return common;
 }
@@ -117,10 +111,6 @@ std::vector<int> TensorListModel::takeWanted() {
 QString TensorListModel::shortName(int entry) const {
   const auto [group, name] = groupedName(entries_[entry]);
   return group.isEmpty() ? name : group + QLatin1Char('.') + name;
-}
-
-int TensorListModel::rowCount(const QModelIndex& parent) const {
-  return parent.isValid() ? 0 : to_int(rows_.size());
 }
 
 QString TensorListModel::figure(const TensorEntry& entry, int number, int column) const {

@@ -44,7 +44,7 @@ class TensorListModel : public QAbstractTableModel {
   int rowOf(int entry) const { return index_in(rows_, entry, &Row::entry); }
   QString shortName(int entry) const;  // name without the parts that all names share
 
-  int rowCount(const QModelIndex& parent = {}) const override;
+  int rowCount(const QModelIndex& parent = {}) const override { return parent.isValid() ? 0 : to_int(rows_.size()); }
   int columnCount(const QModelIndex& parent = {}) const override { return parent.isValid() ? 0 : kColumns; }
   QVariant data(const QModelIndex& index, int role) const override;
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override;

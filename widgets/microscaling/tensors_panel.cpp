@@ -225,14 +225,11 @@ bool TensorsPanel::openFile(const QString& path, std::optional<DType> bytesAre) 
 }
 
 void TensorsPanel::addTensor(const TensorSource& source) {
-  ++generation_;
   std::vector<TensorEntry> entries = model_.entries();
   const int known = entryNamed(source.name()), at = known < 0 ? to_int(entries.size()) : known;
   if (known < 0) entries.emplace_back();
   entries[at] = {.source = source, .usable = source.valid(), .note = {}};
-  for (TensorEntry& entry : entries) entry.state = TensorEntry::Figures::none;
-  model_.setEntries(std::move(entries));
-  showError({});
+  showEntries(std::move(entries));
   emit figuresChanged();
   select(at);
 }
@@ -240,8 +237,12 @@ void TensorsPanel::addTensor(const TensorSource& source) {
 void TensorsPanel::removeTensors(const std::function<bool(const TensorSource&)>& is_removed) {
   std::vector<TensorEntry> entries = model_.entries();
   if (std::erase_if(entries, [&](const TensorEntry& entry) { return is_removed(entry.source); }) == 0) return;
+  showEntries(std::move(entries));
+}
+
+void TensorsPanel::showEntries(std::vector<TensorEntry> entries) {
   ++generation_;
-  queue_.clear();  // the indices of entries have changed
+  queue_.clear();  // the indices of entries may have changed
   for (TensorEntry& entry : entries) entry.state = TensorEntry::Figures::none;
   model_.setEntries(std::move(entries));
   showError({});

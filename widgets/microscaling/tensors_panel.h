@@ -54,6 +54,7 @@ class TensorsPanel : public Panel {
   void makeControls();
   void makeTable();
   void showError(const QString& error);
+  void showEntries(std::vector<TensorEntry> entries);  // without figures
   void computeWanted();
   int entryNamed(const QString& name) const;  // -1: there is none
   int nextToMeasure();                        // next tensor to measure; -1: none

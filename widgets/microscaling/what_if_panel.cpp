@@ -38,24 +38,10 @@ void WhatIfTable::setFigures(std::vector<WhatIfRow> rows, std::vector<WhatIfRow>
   markDirty();
 }
 
-void WhatIfTable::setMetric(WhatIfMetric metric) {
-  metric_ = metric;
-  markDirty();
-}
-
-void WhatIfTable::setColumns(WhatIfColumns columns) {
-  columns_ = columns;
-  markDirty();
-}
-
 void WhatIfTable::setChoice(const OperandFormat& format, BlockAxis axis) {
   choice_ = format;
   axis_ = axis;
   markDirty();
-}
-
-int WhatIfTable::columnCount() const {
-  return columns_ == WhatIfColumns::block_sizes ? to_int(kWhatIfBlocks.size()) : kWhatIfRules;
 }
 
 // Returns the selected format, or MXFP8 E4M3 if its scales are not powers of two, for which the table has no cell.
@@ -294,14 +280,12 @@ WhatIfPanel::WhatIfPanel(Selection* selection, QWidget* parent)
   table_ = new WhatIfTable(this);
   metric_ = makeChoice({"SQNR", "flushed to zero", "clipped"}, "Figure",
                        "Figure in the cells; read SQNR together with what is flushed to zero");
-  connect(metric_, &QComboBox::currentIndexChanged, this,
-          [this](int i) { table_->setMetric(static_cast<WhatIfMetric>(i)); });
+  connect(metric_, &QComboBox::currentIndexChanged, table_, &WhatIfTable::setMetric);
   columns_ =
       makeChoice({"by block size", "by scale rule"}, "Columns",
                  "Setting that differs between the columns. E4M3 rounds a value to the same 3 bits in a block of any "
                  "size; E2M3 has as many bits and few exponents, so it comes near E4M3 in narrow blocks");
-  connect(columns_, &QComboBox::currentIndexChanged, this,
-          [this](int i) { table_->setColumns(static_cast<WhatIfColumns>(i)); });
+  connect(columns_, &QComboBox::currentIndexChanged, table_, &WhatIfTable::setColumns);
   cancel_ = new QAction("Stop computing", this);
   cancel_->setEnabled(false);
   connect(cancel_, &QAction::triggered, this, &WhatIfPanel::cancel);
@@ -355,11 +339,6 @@ void WhatIfPanel::cancel() {
   cancel_->setEnabled(false);
   if (table_->rows().empty() && table_->notice() == QString("Computing")) table_->setNotice("Cancelled");
   table_->markDirty();
-}
-
-// The kind of the open tensor, independent of the open run.
-std::optional<Provenance> WhatIfPanel::kind() const {
-  return !table_->rows().empty() ? Provenance::measured_here : std::optional<Provenance>();
 }
 
 QString WhatIfPanel::status() const {

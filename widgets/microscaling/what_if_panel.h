@@ -31,8 +31,14 @@ class WhatIfTable : public PlotFrame {
   void setFigures(std::vector<WhatIfRow> rows, std::vector<WhatIfRow> schemes);
   const std::vector<WhatIfRow>& rows() const { return rows_; }
   const std::vector<WhatIfRow>& schemes() const { return schemes_; }
-  void setMetric(WhatIfMetric metric);
-  void setColumns(WhatIfColumns columns);
+  void setMetric(int metric) {
+    metric_ = static_cast<WhatIfMetric>(metric);
+    markDirty();
+  }
+  void setColumns(int columns) {
+    columns_ = static_cast<WhatIfColumns>(columns);
+    markDirty();
+  }
   // Sets the selected format. Block sizes are compared for its scale rule, and scale rules for its block size.
   void setChoice(const OperandFormat& format, BlockAxis axis);
   const OperandFormat& choice() const { return choice_; }
@@ -43,7 +49,7 @@ class WhatIfTable : public PlotFrame {
   const QuantSums* sumsOf(ElementFormat element, BlockAxis axis) const;
   double gainOfNvfp4() const;  // dB that an MXFP4 tensor would gain in NVFP4; NaN for other formats
   QRect cellRect(int format, int column) const;
-  int columnCount() const;
+  int columnCount() const { return columns_ == WhatIfColumns::block_sizes ? std::ssize(kWhatIfBlocks) : kWhatIfRules; }
   QRect schemeRect(int scheme) const;
 
  signals:
@@ -107,7 +113,10 @@ class WhatIfPanel : public Panel {
   void chosen(const OperandFormat& format, BlockAxis axis);
 
  protected:
-  std::optional<Provenance> kind() const override;
+  // The kind of the open tensor, independent of the open run.
+  std::optional<Provenance> kind() const override {
+    return table_->rows().empty() ? std::nullopt : std::optional(Provenance::measured_here);
+  }
   QString status() const override;
   Answer answer() const override;
 

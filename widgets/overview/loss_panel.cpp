@@ -130,7 +130,7 @@ QStringList answersOf(const LossTrend& trend) {
     case LossTrend::flat:
       break;
   }
-  return forms("Not measurably: ", "less than " + change);
+  return forms("Not measurably: ", "changed by less than " + change);
 }
 
 }  // namespace

@@ -113,7 +113,9 @@ class Panel::AnswerLine : public QWidget {
     const QFontMetrics metrics(font);
     const bool shows_legend = legend_ && panel_->hasFigures();
     painter.setFont(typeFont(Type::caption));
-    const QRect right = rect().adjusted(width() / 3, 0, 0, 0);
+    // The shortest form of the answer has room before the legend has.
+    const int least_room = answer.answers.isEmpty() ? 0 : metrics.horizontalAdvance(answer.answers.back());
+    const QRect right = rect().adjusted(std::max(width() / 3, least_room > 0 ? least_room + kSpace12 : 0), 0, 0, 0);
     const int legend = shows_legend ? paintFlatLegend(painter, right, legend_(), palette()) : 0;
     painter.setFont(font);
     const int room = width() - (legend > 0 ? legend + kSpace12 : 0);

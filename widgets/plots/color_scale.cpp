@@ -110,20 +110,23 @@ QBrush fineHatch(const QColor& color) {
   return QBrush(tile);
 }
 
-int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& scale, const QPalette& palette) {
-  if (scale.high.isEmpty() && scale.swatches.empty()) return 0;
+int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& whole, const QPalette& palette) {
+  LegendScale scale = whole;
   const QFontMetrics metrics(painter.font());
-  const int gap = withType(kSpace4, metrics), bar = withType(100, metrics), box = withType(10, metrics);
-  int swatches = 0;
-  for (const LegendScale::Swatch& swatch : scale.swatches)
-    swatches += box + gap + metrics.horizontalAdvance(swatch.label) + kSpace12;
-  const int ends = metrics.horizontalAdvance(scale.low) + metrics.horizontalAdvance(scale.high) + 2 * gap;
-  const int caption = scale.caption.isEmpty() ? 0 : metrics.horizontalAdvance(scale.caption) + gap;
-  int width = swatches + ends + bar + caption;
-  const bool with_caption = width <= area.width();
-  if (!with_caption) width -= caption;
-  const bool with_scale = !scale.high.isEmpty() && width <= area.width();
-  if (!with_scale) width = swatches - kSpace12;
+  const int gap = withType(kSpace4, metrics), box = withType(10, metrics);
+  int bar = withType(100, metrics);
+  const auto advance_of = [&](const QString& words) { return metrics.horizontalAdvance(words) + gap; };
+  const auto needed = [&] {
+    int width = scale.high.isEmpty() ? -kSpace12 : advance_of(scale.low) + bar + advance_of(scale.high);
+    if (!scale.caption.isEmpty()) width += advance_of(scale.caption);
+    for (const LegendScale::Swatch& swatch : scale.swatches) width += box + gap + advance_of(swatch.label) + kSpace8;
+    return width;
+  };
+  // Without room first the caption is left out, then half of the bar, then swatches.
+  if (scale.high.isEmpty() || needed() > area.width()) scale.caption.clear();
+  if (needed() > area.width()) bar /= 2;
+  while (needed() > area.width() && !scale.swatches.empty()) scale.swatches.erase(scale.swatches.begin());
+  const int width = needed();
   if (width <= 0 || width > area.width()) return 0;
   int x = area.right() + 1 - width;
   const auto text = [&](const QString& words, const QColor& color) {
@@ -151,7 +154,7 @@ int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& sca
     text(swatch.label, mutedText(palette));
     x += kSpace12 - gap;
   }
-  if (!with_scale) return width;
+  if (scale.high.isEmpty()) return width;
   text(scale.low, mutedText(palette));
   const int codes = 256 - scale.first_code;
   QImage row(codes, 1, QImage::Format_RGB32);
@@ -162,7 +165,7 @@ int paintFlatLegend(QPainter& painter, const QRect& area, const LegendScale& sca
                      QColor(colors(palette).ink));
   x += bar + gap;
   text(scale.high, mutedText(palette));
-  if (with_caption) text(scale.caption, mutedText(palette));
+  text(scale.caption, mutedText(palette));
   return width;
 }
 

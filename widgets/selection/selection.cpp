@@ -55,6 +55,7 @@ void Selection::setHistories(std::vector<std::shared_ptr<const History>> histori
     if (before && current != before.get()) expert_ = -1;  // an expert of another run has learned other tokens
   }
   following_ = true;
+  held_quants_ = -1;
   range_is_all_ = true;
   verdict_steps_.clear();
   hover_step_ = -1;
@@ -100,6 +101,7 @@ void Selection::setRun(int run) {
   run = std::clamp(run, 0, std::max(0, to_int(histories_.size()) - 1));
   if (run == run_) return;
   run_ = run;
+  held_quants_ = -1;
   layer_ = nearestMoeLayer(history()->info(), layer_);
   moveTensorToLayer();
   if (expert_ >= history()->info().n_experts) expert_ = -1;
@@ -185,9 +187,15 @@ const Selection::FrameCache& Selection::frames() const {
   frames_ = {.history = current, .sequence = sequence, .step = step_, .frame = {}, .quant_frame = {}};
   if (current) {
     frames_.frame = current->frame_at(step_);
-    frames_.quant_frame = current->quant_frame_at(step_);
+    frames_.quant_frame = current->quant_frame_at(following_ && held_quants_ >= 0 ? held_quants_ : step_);
   }
   return frames_;
+}
+
+void Selection::holdQuants(std::int64_t step) {
+  if (std::exchange(held_quants_, step) == step) return;
+  frames_.history = nullptr;
+  emit timeChanged();
 }
 
 std::shared_ptr<const TelemetryFrame> Selection::frameOf(int place) const {

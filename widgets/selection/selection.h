@@ -85,6 +85,9 @@ class Selection : public QObject {
   // are unpacked once for all panels.
   std::shared_ptr<const TelemetryFrame> frame() const { return frames().frame; }
   std::shared_ptr<const TelemetryFrame> quantFrame() const { return frames().quant_frame; }
+  // While the cursor follows the active run, quantFrame() stays at this step, that of an operand whose values are
+  // shown, so that all figures of the operand are of one step; -1: it is the newest.
+  void holdQuants(std::int64_t step);
   // The newest frame with arrays of the run at `place`, at or before its shownStepOf(); nullptr if there is none.
   std::shared_ptr<const TelemetryFrame> frameOf(int place) const;
 
@@ -130,6 +133,7 @@ class Selection : public QObject {
   std::int64_t hover_step_ = -1;
   std::uint64_t seen_sequence_ = 0;
   std::optional<double> first_step_seconds_;
+  std::int64_t held_quants_ = -1;
 
   struct FrameCache {
     const History* history = nullptr;

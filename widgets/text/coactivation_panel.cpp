@@ -77,9 +77,7 @@ void ScatterPlot::paintStatic(QPainter& painter) {
 
 void ScatterPlot::paintData(QPainter& painter) {
   painter.setRenderHint(QPainter::Antialiasing);
-  QColor rim = palette().text().color();
-  rim.setAlpha(150);
-  painter.setPen(QPen(rim, 0));
+  painter.setPen(palette().text().color());  // an even load has the colour of the ground
   for (int i = 0; i < to_int(points_.size()); ++i) {
     if (!isDrawn(i)) continue;
     painter.setBrush(QColor(legend_.lut[points_[i].code]));

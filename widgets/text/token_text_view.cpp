@@ -66,7 +66,7 @@ QColor ExpertColors::colorOf(int expert) const {
 namespace {
 
 // Font scales of the letters: of several layers, and from the largest to the usual one of one layer.
-constexpr double kSmallLetters = 0.95, kUsualLetters = 1.1, kLargestLetters = 1.8, kLetterStep = 0.1;
+constexpr double kSmallLetters = 0.95, kUsualLetters = 1.1, kLargestLetters = 2.6, kLetterStep = 0.1;
 constexpr int kPartGap = 4;                          // letters between lines that are side by side
 constexpr int kLegendHeight = 20, kLayerLabel = 42;  // pixels at the usual font size
 

@@ -18,7 +18,6 @@ namespace {
 constexpr double kBarWidth = 0.84;      // share of an element's width
 constexpr double kMinOutlineWidth = 4;  // narrower bars have no outline; red ones become zero
 constexpr float kChosenAlpha = 0.18F;
-constexpr int kLowBars = 100;                     // height below which the widget is low
 constexpr int kMarkHeight = 16;                   // of "0" and "!" above a bar
 constexpr int kLevelRoom = 5;                     // least distance of the lines of two numbers
 constexpr int kOctavesBelow = 4;                  // octaves of the axis below the smallest number
@@ -142,10 +141,6 @@ void BlockBars::paintLimit(QPainter& painter, double y, const QRectF& band, QRgb
                      metrics.height());
   painter.drawText(place, Qt::AlignLeft | Qt::AlignVCenter,
                    fittingText(label, metrics, static_cast<int>(place.width())));
-}
-
-bool BlockBars::isLow() const {
-  return height() < withType(kLowBars);
 }
 
 // Paints the key at the right of the caption.

@@ -31,8 +31,8 @@ class BlockBars : public PlotFrame {
  private:
   void chooseRange();
   Axis exponentAxis() const { return axisUp(low_, high_); }
-  double yOf(double magnitude) const;  // lower edge of the plot for 0
-  bool isLow() const;                  // true if the plot is too low for captions, key and signs
+  double yOf(double magnitude) const;                      // lower edge of the plot for 0
+  bool isLow() const { return height() < withType(100); }  // no room for captions, key and signs
   void paintLevels(QPainter& painter) const;
   void paintLimit(QPainter& painter, double y, const QRectF& band, QRgb ground, const QStringList& label) const;
   void paintKey(QPainter& painter) const;

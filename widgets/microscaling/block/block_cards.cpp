@@ -137,8 +137,8 @@ void BlockCards::setBlock(const BlockAnatomy& block) {
 
 QSize BlockCards::sizeHint() const {
   const auto line = [](Type type) { return QFontMetrics(typeFont(type)).height(); };
-  const int captions = with_notes_ ? 2 : 1;
-  return {withType(600, fontMetrics()), line(Type::heading) + captions * line(Type::caption) + 2 * kSpace4 + kSpace8};
+  const int captions = with_notes_ ? 2 * line(Type::caption) : 0;
+  return {withType(600, fontMetrics()), line(Type::heading) + captions + 2 * kSpace4 + kSpace8};
 }
 
 void BlockCards::setWithNotes(bool with_notes) {
@@ -167,7 +167,7 @@ void BlockCards::paintEvent(QPaintEvent*) {
 void BlockCards::paintCard(QPainter& painter, const QRect& place, const BlockCard& card) const {
   const Colors& c = colors(palette());
   drawRounded(painter, place, kRadiusControl, QColor(c.sunken), Qt::transparent);
-  const QRect inner = place.adjusted(kSpace8, kSpace4, -kSpace4, -kSpace4);
+  QRect inner = place.adjusted(kSpace8, kSpace4, -kSpace4, -kSpace4);
   int y = inner.top();
   const auto line = [&](const QStringList& forms, Type type, bool bold, QRgb color) {
     painter.setFont(typeFont(type, bold));
@@ -177,11 +177,19 @@ void BlockCards::paintCard(QPainter& painter, const QRect& place, const BlockCar
                      fittingText(forms, metrics, inner.width()));
     y += metrics.height();
   };
+  if (!with_notes_) {  // one line
+    painter.setFont(typeFont(Type::caption, true));
+    painter.setPen(QColor(c.ink));
+    painter.drawText(inner, Qt::AlignRight | Qt::AlignVCenter, card.value);
+    inner.setRight(inner.right() - painter.fontMetrics().horizontalAdvance(card.value) - kSpace4);
+    y += (inner.height() - painter.fontMetrics().height()) / 2;
+  }
   line({card.label, card.label.section(QLatin1Char(' '), 0, 0)}, Type::caption, false, c.ink2);
+  if (!with_notes_) return;
   const QFontMetrics large(typeFont(QApplication::font(), Type::heading, true));
   const bool fits = large.horizontalAdvance(card.value) <= inner.width();
   line({card.value}, fits ? Type::heading : Type::caption, true, c.ink);
-  if (with_notes_) line(card.notes, Type::caption, false, c.ink2);
+  line(card.notes, Type::caption, false, c.ink2);
 }
 
 }  // namespace moescope

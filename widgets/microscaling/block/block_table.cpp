@@ -31,8 +31,6 @@ std::optional<float> parseFloat(const QString& text) {
   return value;
 }
 
-BlockModel::BlockModel(QObject* parent) : QAbstractTableModel(parent) {}
-
 void BlockModel::setBlock(const BlockAnatomy* block) {
   const int rows = to_int(block->elements.size());
   if (rows == rows_) {

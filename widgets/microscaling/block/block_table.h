@@ -15,7 +15,7 @@ class BlockModel : public QAbstractTableModel {
 
  public:
   enum Column { kElement, kValue, kScaled, kBits, kDecoded, kDequantized, kError, kNote, kColumns };
-  explicit BlockModel(QObject* parent = nullptr);
+  using QAbstractTableModel::QAbstractTableModel;
   void setBlock(const BlockAnatomy* block);  // owned by the caller
   const BlockAnatomy* block() const { return block_; }
 
