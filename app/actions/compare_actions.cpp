@@ -219,6 +219,8 @@ void CompareActions::askForTwin(std::optional<Setting> setting) {
 }
 
 void CompareActions::addTwin(RunConfig twin) {
+  if (const std::string problem = first_problem(twin); !problem.empty())
+    return messages_->warn(QString::fromStdString(problem));
   if (session_->isLive()) twin.name = twin_name(session_->config(), twin);
   addRun(twin);
 }
@@ -231,8 +233,6 @@ void CompareActions::addRun(const RunConfig& twin) {
 void CompareActions::addTwinWith(Setting setting, const ConfigValue& value) {
   RunConfig twin = session_->config();
   setting.field().set(twin, value);
-  if (const std::string problem = first_problem(twin); !problem.empty())
-    return messages_->warn(QString::fromStdString(problem));
   if (difference(session_->config(), twin).empty())
     return messages_->warn("Run A has this value already: choose another one.");
   addTwin(twin);
@@ -243,10 +243,7 @@ void CompareActions::addDenseTwin(DenseSize size) {
   const RunConfig& first = session_->config();
   if (first.model.n_dense_layers == first.model.n_layers)
     return messages_->warn("All layers of run A are dense: it has no experts to leave out.");
-  const RunConfig twin = dense_twin(first, size);
-  if (const std::string problem = first_problem(twin); !problem.empty())
-    return messages_->warn(QString::fromStdString(problem));
-  addTwin(twin);
+  addTwin(dense_twin(first, size));
 }
 
 void CompareActions::addTwins(int count, RunConfig (*next)(const RunConfig&)) {

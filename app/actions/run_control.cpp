@@ -171,7 +171,8 @@ void RunControl::showStatus(const LiveStatus& status) {
 void RunControl::offerToGoOn() {
   const qint64 step = session_->live()->status().step;
   const QString tip = step == session_->config().optimizer.total_steps
-                          ? "All %1 steps of the schedule are done; further steps keep its last learning rate"
+                          ? "All %1 steps of the schedule are done; further steps keep its last learning rate, and "
+                            "verdicts over several seeds leave them out"
                           : "Further steps go beyond the end that was set, %1 steps";
   status_->offer("Go on", tip.arg(groupedText(step)));
 }

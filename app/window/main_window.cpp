@@ -466,11 +466,12 @@ void MainWindow::listFindings() {
   auto* menu = new QMenu(this);
   menu->setObjectName("findings_menu");
   menu->setAttribute(Qt::WA_DeleteOnClose);
+  std::vector<const Finding*> listed;
   for (const Finding& finding : findings_.findings()) {
-    if (findings_.isMuted(finding)) continue;
-    const int place = findings_.placeOf(finding);
-    const bool is_named = selection_.histories().size() > 1 && place >= 0;
-    const QString run = is_named ? runLetter(selection_, place) + QStringLiteral("  ") : QString();
+    const auto is_same = [&](const Finding* other) { return says_the_same(*other, finding); };
+    if (findings_.isMuted(finding) || std::ranges::any_of(listed, is_same)) continue;
+    listed.push_back(&finding);
+    const QString letters = findings_.lettersOf(finding), run = letters.isEmpty() ? letters : letters + "  ";
     const QString id = QString::fromStdString(finding_id(finding));
     menu->addAction(signPixmap(signOf(finding), kMarkSize, isDark(palette()), devicePixelRatioF()),
                     run + QString::fromStdString(finding.title) + QLatin1Char('\t') + findingSteps(finding).front(),

@@ -158,6 +158,10 @@ class QtFindings : public QObject {
     QTRY_VERIFY2(banner.accessibleDescription().contains("B  Unhealthy, step 1,380 3 of 8 MoE layers"),
                  qPrintable(banner.accessibleDescription()));
     QVERIFY(banner.shownText().startsWith("A  "));
+    selection.setHistories({even.history(), sample("unbalanced_bf16"), sample("unbalanced_bf16")});
+    QTRY_VERIFY2(
+        banner.accessibleDescription().contains("C  Unhealthy, step 1,380 \u00b7 B  Unhealthy, step 1,380 3 of"),
+        qPrintable(banner.accessibleDescription()));
   }
 
   // A log of another program has no settings that could be opened here: the finding cites what the log says.

@@ -148,7 +148,7 @@ std::vector<Conclusion> JudgedRuns::openSeed() {
 
 // Empty: there is one seed, a seed is still in training, or the earlier ones were judged by another loss.
 std::vector<Conclusion> JudgedRuns::overSeeds() {
-  if (seeds_.empty() || seeds_left_ > 0 || goal_ > 0 || is_before_its_end(*selection_->histories().front())) return {};
+  if (seeds_.empty() || seeds_left_ > 0 || is_before_its_end(*selection_->histories().front())) return {};
   std::vector<Conclusion> conclusions = openSeed();
   for (std::size_t i = 0; i < conclusions.size(); ++i) {
     std::vector<Conclusion> seed_conclusions;

@@ -7,7 +7,6 @@
 
 #include "widgets/compare/verdict_table.h"
 #include "widgets/look/fitted_text.h"
-#include "widgets/look/sign.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 
@@ -17,7 +16,6 @@ namespace {
 // Share of the raw gaps that may be outside the axis at either end, so that spikes of the first steps do not determine
 // it.
 constexpr double kSparedShare = 0.02;
-constexpr double kWithdrawnAlpha = 0.4;  // of the sign of a verdict that another one has replaced
 constexpr float kIntervalAlpha = 0.16F;  // of the shade of an interval
 constexpr int kVerdictSign = 12;         // size of the sign of a verdict on a curve
 
@@ -156,7 +154,7 @@ void GapPlot::paintData(QPainter& painter) {
   painter.setClipRect(plotRect().adjusted(0, -1, 1, 1));
   paintMeans(painter);
   for (const GapSeries& curve : series_) paintCurve(painter, curve);
-  for (const GapSeries& curve : series_) paintVerdicts(painter, curve);
+  for (const GapSeries& curve : series_) paintVerdict(painter, curve);
   if (ground_.other_text_from < range().first || ground_.other_text_from > range().last) return;
   const double x = xOf(ground_.other_text_from);
   painter.setPen(QPen(mutedText(palette()), 1, Qt::DashLine));
@@ -203,28 +201,21 @@ void GapPlot::paintMeans(QPainter& painter) const {
   }
 }
 
-// Paints the sign of a verdict on the curve at the step from which on it was given, and of the one that replaced it.
-void GapPlot::paintVerdicts(QPainter& painter, const GapSeries& curve) const {
+// Paints the sign of the present verdict on the curve, at the step from which on it holds.
+void GapPlot::paintVerdict(QPainter& painter, const GapSeries& curve) const {
+  const float value = curve.sign_step >= range().first && curve.sign_step <= range().last
+                          ? newestAt(curve.values, curve.sign_step)
+                          : kNoValue;
+  if (!std::isfinite(value)) return;
   const double size = withType(kVerdictSign);
-  for (std::size_t i = 0; i < curve.past.size(); ++i) {
-    const StepRange steps = curve.past[i].steps;
-    const bool was_given = i > 0 && curve.past[i - 1].word <= VerdictWord::better;
-    if (!(curve.past[i].word <= VerdictWord::better || was_given) || steps.first < range().first ||
-        steps.first > range().last)
-      continue;
-    const float value = newestAt(curve.values, steps.first);
-    if (!std::isfinite(value)) continue;
-    const QPointF centre(xOf(steps.first), valueAxis().toPixel(value));
-    painter.save();
-    painter.setRenderHint(QPainter::Antialiasing);
-    painter.setPen(Qt::NoPen);
-    painter.setBrush(QColor(colors(palette()).surface));
-    painter.drawEllipse(centre, size / 2 + 1, size / 2 + 1);
-    painter.setOpacity(i + 1 < curve.past.size() ? kWithdrawnAlpha : 1);
-    paintSign(painter, QRectF(centre.x() - size / 2, centre.y() - size / 2, size, size), signOf(curve.past[i].word),
-              dark());
-    painter.restore();
-  }
+  const QPointF centre(xOf(curve.sign_step), valueAxis().toPixel(value));
+  painter.save();
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.setPen(Qt::NoPen);
+  painter.setBrush(QColor(colors(palette()).surface));
+  painter.drawEllipse(centre, size / 2 + 1, size / 2 + 1);
+  paintSign(painter, QRectF(centre.x() - size / 2, centre.y() - size / 2, size, size), curve.sign, dark());
+  painter.restore();
 }
 
 void GapPlot::paintOverlay(QPainter& painter) {
@@ -339,7 +330,7 @@ GapPlot::Ground LossGapPanel::ground() const {
 }
 
 // What the curves, the lines and the shades are.
-QString LossGapPanel::captionOf(const GapPlot::Ground& ground) const {
+QString LossGapPanel::captionOf(const GapPlot::Ground& ground, bool has_sign) const {
   const std::vector<int> places = judged_->candidates();
   const bool has_interval =
       std::ranges::any_of(places, [this](int place) { return std::isfinite(judged_->conclusion(place).half_width); });
@@ -347,6 +338,7 @@ QString LossGapPanel::captionOf(const GapPlot::Ground& ground) const {
   QStringList marks;
   if (!ground.judged.empty()) marks << QString("grey: compared steps") << QString("dotted: mean gap") + seeds;
   if (has_interval) marks << QString("shaded: 95 %");
+  if (has_sign) marks << QString("sign: verdict since then");
   if (ground.other_text_from >= 0)
     marks << QString("dashed: different text from step %1").arg(formatCount(ground.other_text_from));
   return QString("%1gap to %2, smoothed over %3 steps, nats/token")
@@ -359,18 +351,25 @@ void LossGapPanel::refill() {
   if (plot_->showsNotice(judged_->update())) return;
   shown_->setVisible(!onTheSameTexts(*selection_));
   std::vector<GapSeries> series;
-  for (int run = 0; run < std::ssize(selection_->histories()); ++run)
-    if (run != judged_->baseline())
-      series.push_back({.track = &judged_->track(run),
-                        .letter = letterOf(run),
-                        .name = runName(*selection_, run),
-                        .color = runColor(*selection_, run),
-                        .mean = judged_->conclusion(run).gap,
-                        .half_width = selection_->isNoiseTwin(run) ? kNoValue : judged_->conclusion(run).half_width,
-                        .past = judged_->past(run)});
+  for (int run = 0; run < std::ssize(selection_->histories()); ++run) {
+    if (run == judged_->baseline()) continue;
+    const Conclusion& c = judged_->conclusion(run);
+    series.push_back({.track = &judged_->track(run),
+                      .letter = letterOf(run),
+                      .name = runName(*selection_, run),
+                      .color = runColor(*selection_, run),
+                      .mean = c.gap,
+                      .half_width = selection_->isNoiseTwin(run) ? kNoValue : c.half_width,
+                      .past = judged_->past(run),
+                      .sign = signOf(c)});
+    if (const auto& past = series.back().past; !past.empty() && verdict_word(c) <= VerdictWord::better)
+      series.back().sign_step = c.held_from > 0 ? c.held_from : past.back().steps.first;
+  }
   const auto gaps = shown_->currentIndex() == 1 ? GapPlot::Gaps::both : GapPlot::Gaps::smoothed;
+  const bool has_sign = std::ranges::any_of(series, [](const GapSeries& run) { return run.sign_step >= 0; });
   // Batches of text have no order, so they are not smoothed.
-  plot_->setCaption(onTheSameTexts(*selection_) ? QString("nats/token, by batch of text") : captionOf(ground()));
+  plot_->setCaption(onTheSameTexts(*selection_) ? QString("nats/token, by batch of text")
+                                                : captionOf(ground(), has_sign));
   plot_->setSeries(std::move(series), ground(), onTheSameTexts(*selection_) ? GapPlot::Gaps::per_step : gaps);
 }
 

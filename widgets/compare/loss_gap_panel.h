@@ -6,6 +6,7 @@
 
 #include "core/findings/comparison/comparison.h"
 #include "widgets/compare/judged_runs.h"
+#include "widgets/look/sign.h"
 #include "widgets/panel/panel.h"
 #include "widgets/plots/time_axis_plot.h"
 
@@ -17,6 +18,8 @@ struct GapSeries {
   int color = 0;
   float mean = kNoValue, half_width = kNoValue;  // of the judged steps; kNoValue: not known
   std::vector<PastVerdict> past{};
+  std::int64_t sign_step = -1;    // step from which on the present verdict holds; -1: not marked
+  Sign sign = Sign::open;         // of this verdict
   std::vector<PyramidBin> raw{};  // gaps behind the curve; empty: none
   std::vector<float> values{};    // gaps of the curve
 };
@@ -61,7 +64,7 @@ class GapPlot : public TimeAxisPlot {
   void paintGround(QPainter& painter) const;
   void paintCurve(QPainter& painter, const GapSeries& curve) const;
   void paintMeans(QPainter& painter) const;
-  void paintVerdicts(QPainter& painter, const GapSeries& curve) const;
+  void paintVerdict(QPainter& painter, const GapSeries& curve) const;
   void paintEnds(QPainter& painter) const;
   int endOf(const GapSeries& curve) const;
 
@@ -89,7 +92,7 @@ class LossGapPanel : public Panel {
   void refill();
   Answer answerOnTexts() const;
   QString letterOf(int place) const;
-  QString captionOf(const GapPlot::Ground& ground) const;
+  QString captionOf(const GapPlot::Ground& ground, bool has_sign) const;
   static QString sideOf(const Conclusion& c);
   QStringList otherTexts(int place) const;
   // Judged steps of the first candidate, and the first step from which on one reads different text.

@@ -40,10 +40,6 @@ QString resultText(const GateFigure& figure, const GateExit& exit) {
   return exit.is_worse ? "worse" : "better";
 }
 
-QString bandText(float mean, float half_width) {
-  return alignedText(mean) + QStringLiteral(" \u00b1 ") + alignedText(half_width);
-}
-
 }  // namespace
 
 RegressionPanel::RegressionPanel(Selection* selection, const JudgedRuns* runs, QWidget* parent)
@@ -153,13 +149,15 @@ void RegressionPanel::refillMap() {
   const QString figure = rows_.empty() ? QString() : QString::fromUtf8(row(0).figure.info->name);
   const QString end = formatValue(z_at_end_, 2);
   const bool has_rest = !report_.block_steps.empty() && report_.block_steps.back() <= selection_->range().last;
-  const QString grey_note = has_rest ? QString("; grey: steps without a value in one of the runs") : QString();
   map_->setLegend({.lut = utilisationLut(isDark(palette())),
                    .low = QStringLiteral("\u2264 \u2212") + end,
                    .high = QStringLiteral("\u2265 +") + end,
                    .caption = QString("standard errors (z)"),
                    .first_code = 2});
-  map_->setRowAxis(std::move(ticks), QString("%1, layer (outside since step)").arg(figure) + grey_note, false);
+  map_->setRowAxis(std::move(ticks),
+                   QString("%1, layer (outside since step)").arg(figure) +
+                       (has_rest ? "; grey: steps without a value in one of the runs" : ""),
+                   false);
   map_->setSource(QString::number(shown_reports_), static_cast<int>(rows_.size()));
   map_->setCurrentRow(
       index_in(rows_, selection_->layer(), [this](std::size_t i) { return report_.series[i].figure.layer; }));
@@ -171,10 +169,11 @@ QStringList RegressionPanel::describe(int place, std::int64_t step) const {
   if (!block || place >= std::ssize(rows_)) return {};  // a newer report may have other layers
   const GateSeries& series = row(place);
   const QString steps = selection_->rangeText({report_.block_steps[*block], report_.block_steps[*block + 1] - 1});
-  return {QString("layer %1, %2").arg(series.figure.layer).arg(steps),
-          QString("%1 %2").arg(QString::fromUtf8(series.figure.info->name), formatValue(series.value[*block], 3)),
-          "other runs " + bandText(series.good[*block], series.half_width[*block]),
-          QString("z %1, limit \u00b1%2").arg(zText(series.z[*block]), formatValue(series.limit, 2))};
+  return {
+      QString("layer %1, %2").arg(series.figure.layer).arg(steps),
+      QString("%1 %2").arg(QString::fromUtf8(series.figure.info->name), formatValue(series.value[*block], 3)),
+      QString("other runs %1 \u00b1 %2").arg(alignedText(series.good[*block]), alignedText(series.half_width[*block])),
+      QString("z %1, limit \u00b1%2").arg(zText(series.z[*block]), formatValue(series.limit, 2))};
 }
 
 // The baseline is what the others are compared with, so that it is judged only if there is no candidate.
@@ -194,12 +193,6 @@ std::vector<HistoryPtr> RegressionPanel::otherRuns() const {
 
 QString RegressionPanel::othersText(const QString& several) const {
   return selection_->histories().size() == 2 ? runLetter(*selection_, 1 - judgedRun()) : several;
-}
-
-QString RegressionPanel::settingText(const GateSetting& setting) const {
-  GateSetting labelled = setting;
-  labelled.name = settingLabel(QString::fromStdString(setting.name)).toStdString();
-  return QString::fromStdString(setting_text(labelled, othersText("other runs").toStdString()));
 }
 
 void RegressionPanel::judge() {
@@ -257,10 +250,12 @@ void RegressionPanel::show(GateReport report) {
     figures_->setFigure(row, 5, {zText(exit.z)}, tip);
   }
   QStringList settings, names, keys;
-  for (const GateSetting& setting : report_.settings) {
-    settings << settingText(setting);
+  const std::string other_runs = othersText("other runs").toStdString();
+  for (GateSetting setting : report_.settings) {
+    keys << QString::fromStdString(setting_text(setting, other_runs));
     names << settingLabel(QString::fromStdString(setting.name));
-    keys << QString::fromStdString(setting_text(setting, othersText("other runs").toStdString()));
+    setting.name = names.back().toStdString();
+    settings << QString::fromStdString(setting_text(setting, other_runs));
   }
   const auto one_sided = to_int(std::ranges::count_if(report_.settings, is_one_sided)),
              both = to_int(settings.size()) - one_sided;
@@ -273,27 +268,21 @@ void RegressionPanel::show(GateReport report) {
   settings_->setToolTip("<p>" + keys.join('\n').toHtmlEscaped().replace('\n', "<br>") + "</p>");
   constexpr std::array kSigns = {Sign::good, Sign::bad, Sign::attention, Sign::good, Sign::good};  // by GateVerdict
   const Sign sign = kSigns[static_cast<std::size_t>(report_.verdict)];
-  emit judged(judgedRun(), report_.verdict == GateVerdict::too_early ? QString() : word(), sign,
+  QString word = QString::fromLatin1(gate_verdict_name(report_.verdict));
+  word.front() = word.front().toUpper();
+  emit judged(judgedRun(), report_.verdict == GateVerdict::too_early ? QString() : word, sign,
               placeForms().front() +
                   (names.isEmpty() || names.size() > 2 ? QString() : "; other settings: " + names.join(", ")));
   update();
 }
 
-// The first figure that left the noise band, of those with the result of the first row.
-const GateExit& RegressionPanel::earliestExit() const {
-  const auto result = [this](const GateExit& exit) { return resultText(report_.series[exit.series].figure, exit); };
-  return *std::ranges::find(report_.exits, result(report_.exits[order_.front()]), result);
-}
-
-QString RegressionPanel::word() const {
-  const QString verdict = QString::fromLatin1(gate_verdict_name(report_.verdict));
-  return verdict.left(1).toUpper() + verdict.mid(1);
-}
-
 QStringList RegressionPanel::placeForms() const {
   if (report_.exits.empty()) return {": " + countedText(to_int(report_.series.size()), "figure") + " in the band"};
   const auto better = std::ranges::count(report_.exits, false, &GateExit::is_worse);
-  const GateExit &exit = earliestExit(), &strongest = report_.exits[order_.front()];
+  const auto result = [this](const GateExit& exit) { return resultText(report_.series[exit.series].figure, exit); };
+  const GateExit& strongest = report_.exits[order_.front()];
+  // The first figure that left the noise band, of those with the result of the first row.
+  const GateExit& exit = *std::ranges::find(report_.exits, result(strongest), result);
   const QString step = QString(" since step %1").arg(formatCount(exit.first_step())),
                 strongest_text = (strongest.series == exit.series ? ": " : ", most: ") + figureName(strongest) +
                                  (std::isfinite(strongest.z) ? ", z " + zText(strongest.z) : QString()),

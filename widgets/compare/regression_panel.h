@@ -44,13 +44,10 @@ class RegressionPanel : public Panel {
   QStringList describe(int place, std::int64_t step) const;
   int judgedRun() const;
   std::vector<HistoryPtr> otherRuns() const;
-  QString othersText(const QString& several) const;       // letter of the only other run, else `several`
-  QString settingText(const GateSetting& setting) const;  // "lr: 1 (A: 2)"
-  QString word() const;                                   // "Regressed"
+  QString othersText(const QString& several) const;  // letter of the only other run, else `several`
   // What follows the word: " since step 8: MaxVio (batch), layer 7", or ": 60 figures in the band", from long to short.
   QStringList placeForms() const;
   QString figureName(const GateExit& exit) const;
-  const GateExit& earliestExit() const;
   void judge();  // judges new steps, or another run, in the background
   void show(GateReport report);
 

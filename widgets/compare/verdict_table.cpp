@@ -47,14 +47,12 @@ QColor colorOf(const VerdictRow& row, bool dark) {
 
 }  // namespace
 
-Sign signOf(VerdictWord word) {
+Sign signOf(const Conclusion& conclusion) {
+  if (conclusion.may_change || conclusion.held_from > 0) return Sign::unsure;
+  const VerdictWord word = verdict_word(conclusion);
   if (word == VerdictWord::good_enough || word == VerdictWord::better) return Sign::good;
   if (word == VerdictWord::not_judged) return Sign::open;
   return word == VerdictWord::worse ? Sign::bad : Sign::unsure;
-}
-
-Sign signOf(const Conclusion& conclusion) {
-  return conclusion.may_change || conclusion.held_from > 0 ? Sign::unsure : signOf(verdict_word(conclusion));
 }
 
 void paintChip(QPainter& painter, const QRect& place, const QString& letter, const QColor& color) {

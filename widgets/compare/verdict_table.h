@@ -37,7 +37,6 @@ struct VerdictRow {
   QStringList spoken() const;  // the whole row for screen readers, a line for each part
 };
 
-Sign signOf(VerdictWord word);
 Sign signOf(const Conclusion& conclusion);  // unsure while the verdict may change or has not held for long
 void paintChip(QPainter& painter, const QRect& place, const QString& letter, const QColor& color);
 

@@ -36,7 +36,7 @@ QString severityText(const Finding& finding) {
 
 QStringList findingSteps(const Finding& finding) {
   const QString first = QString::fromStdString(grouped(finding.steps.first));
-  if (finding.ongoing) return {QString("since step %1").arg(first), QString("since %1").arg(first)};
+  if (finding.ongoing) return {QString("start: step %1").arg(first), QString("start: %1").arg(first)};
   if (finding.steps.size() == 1) return {QString("step %1").arg(first), first};
   const QString last = QString::fromStdString(grouped(finding.steps.last));
   return {QString("steps %1 to %2").arg(first, last), QString("%1 to %2").arg(first, last)};
@@ -240,7 +240,7 @@ FindingsPanel::FindingsPanel(Selection* selection, FindingsWatch* watch, QWidget
   edge->setAttribute(Qt::WA_TransparentForMouseEvents);
   edge->setStyleSheet("background: qlineargradient(y1: 0, y2: 1, stop: 0 transparent, stop: 1 palette(base))");
   const auto place = [this, edge] {
-    const int height = 2 * edge->fontMetrics().height(), width = scroll_->viewport()->width();
+    const int height = edge->fontMetrics().height(), width = scroll_->viewport()->width();
     edge->setGeometry(0, scroll_->viewport()->height() - height, width, height);
     edge->setVisible(scroll_->verticalScrollBar()->value() < scroll_->verticalScrollBar()->maximum());
   };
@@ -311,7 +311,8 @@ void FindingsPanel::fill() {
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const int place = watch_->placeOf(*shown[i]);
     const bool is_chosen = finding_id(*shown[i]) == chosen_;
-    rows_[i]->show(merged(groupOf(*shown[i], all)), lettersOf(*shown[i]), watch_->isMuted(*shown[i]), is_chosen);
+    rows_[i]->show(merged(groupOf(*shown[i], all)), watch_->lettersOf(*shown[i]), watch_->isMuted(*shown[i]),
+                   is_chosen);
     if (place >= 0) rows_[i]->showSettings(*selection_->histories()[place]->settings_at(shown[i]->steps.last));
   }
   const std::size_t whole = all_shown_ || !chosen_.empty() ? rows_.size() : wholeRows(shown.size() < all.size());
@@ -324,7 +325,7 @@ void FindingsPanel::fill() {
   const QString count = finding_count < all.size() ? QString("%1 of %2 shown").arg(finding_count).arg(all.size())
                                                    : QString("%1 findings in %2 rows").arg(finding_count).arg(whole);
   more_->setText(count + ": <a href='all'>show all</a>");
-  more_->setVisible(whole < all.size());
+  more_->setVisible(whole < all.size() && chosen_.empty());
   showHealthy();
   emit countChanged(watch_->count(Severity::severe) + watch_->count(Severity::warning));
   update();
@@ -343,15 +344,6 @@ std::vector<const Finding*> FindingsPanel::groupOf(const Finding& finding,
       is_open |= finding_id(*other) == chosen_;
     }
   return is_open || group.size() < kMinGroup ? std::vector{&finding} : group;
-}
-
-// Letters of all runs with this finding.
-QString FindingsPanel::lettersOf(const Finding& finding) const {
-  QStringList letters;
-  for (const Finding& other : watch_->findings())
-    if (const int place = watch_->placeOf(other); place >= 0 && says_the_same(other, finding))
-      letters << runLetter(*selection_, place);
-  return letters.isEmpty() || selection_->histories().size() == 1 ? QString() : moescope::listed(letters);
 }
 
 // Returns the number of closed rows that fit whole above the link to the others, at least 1.

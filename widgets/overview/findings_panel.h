@@ -47,7 +47,6 @@ class FindingsPanel : public Panel {
   void fill();
   std::vector<const Finding*> listed() const;  // of equal findings of several runs, the first
   std::vector<const Finding*> groupOf(const Finding& finding, const std::vector<const Finding*>& all) const;
-  QString lettersOf(const Finding& finding) const;
   void makeRows(const std::vector<const Finding*>& shown);
   std::size_t wholeRows(bool has_more) const;
   const Finding& findingAt(int place) const;

@@ -100,6 +100,14 @@ QString FindingsWatch::checksHtml() const {
   return list("Checks that passed:", passed()) + list("Not checked:", notChecked());
 }
 
+QString FindingsWatch::lettersOf(const Finding& finding) const {
+  QStringList letters;
+  for (const Finding& other : findings())
+    if (const int place = placeOf(other); place >= 0 && says_the_same(other, finding))
+      letters << runLetter(*selection_, place);
+  return letters.isEmpty() || selection_->histories().size() == 1 ? QString() : listed(letters);
+}
+
 int FindingsWatch::placeOf(const Finding& finding) const {
   return index_in(selection_->histories(), finding.run, [](const HistoryPtr& run) { return run->info().run; });
 }

@@ -36,6 +36,7 @@ class FindingsWatch : public QObject {
   bool ready() const { return ready_; }                        // whether the open runs were scanned at least once
   std::int64_t lastStep() const { return result_.last_step; }  // last scanned step of the first run; -1: no run
   int placeOf(const Finding& finding) const;                   // place of the finding's run; -1: it is no longer open
+  QString lettersOf(const Finding& finding) const;             // of all runs that have it; empty: one run is open
 
   void setMuted(const Finding& finding, bool muted);
   bool isMuted(const Finding& finding) const { return muted_.contains(finding_id(finding)); }

@@ -169,30 +169,34 @@ bool HealthBanner::event(QEvent* event) {
   return done;
 }
 
-// Shows the worst verdict on the other runs, so that a healthy run does not hide it.
+// Shows all warnings of the other runs, else the worst verdict, so that a healthy run does not hide it. The worst one
+// is last, with its cause.
 void HealthBanner::fillOtherVerdict() {
-  const Health* worst = nullptr;
-  other_word_.clear();
+  std::vector<std::pair<int, const Health*>> healths;
+  for (int run = 0; run < std::ssize(selection_->histories()); ++run)
+    if (const Health* health = watch_->health(run); health && run != selection_->run() && !selection_->isNoiseTwin(run))
+      healths.emplace_back(run, health);
+  std::ranges::stable_sort(healths, [](const auto& a, const auto& b) { return a.second->verdict > b.second->verdict; });
   other_causes_.clear();
   worst_ = judged_ ? health_.verdict : HealthVerdict::unknown;
-  for (int run = 0; run < std::ssize(selection_->histories()); ++run) {
-    const bool skipped = run == selection_->run() || selection_->isNoiseTwin(run);
-    const Health* health = skipped ? nullptr : watch_->health(run);
-    if (!health || (worst && health->verdict <= worst->verdict)) continue;
-    worst = health;
-    other_run_ = run;
-    other_verdict_->setToolTip(QString::fromStdString(health->sentence) + "\nClick: makes this run the active one");
-    other_word_ = runLetter(*selection_, run) + QStringLiteral("  ") + health_verdict_name(health->verdict);
-    const std::int64_t shown_step = selection_->shownStepOf(*selection_->histories()[run]);
-    if (health->last_step >= 0 && health->last_step != shown_step)
-      other_word_ += ", " + selection_->rangeText({health->last_step, health->last_step});
-    other_causes_ = textsOf(health->shorter);
-    other_causes_.prepend(QString::fromStdString(health->sentence));
-    if (health->verdict < HealthVerdict::attention) other_causes_.clear();
+  QStringList words, tips;
+  for (const auto& [run, health] : healths) {
+    if (!words.isEmpty() && health->verdict < HealthVerdict::attention) break;
+    QString word = runLetter(*selection_, run) + QStringLiteral("  ") + health_verdict_name(health->verdict);
+    if (health->last_step >= 0 && health->last_step != selection_->shownStepOf(*selection_->histories()[run]))
+      word += ", " + selection_->rangeText({health->last_step, health->last_step});
+    words.prepend(word);
+    tips.prepend(runLetter(*selection_, run) + ": " + QString::fromStdString(health->sentence));
   }
-  if (!worst) return;
-  paintWord(other_verdict_, signOf(worst->verdict));
-  worst_ = std::max(worst_, worst->verdict);
+  other_word_ = words.join(QStringLiteral(" \u00b7 "));
+  if (healths.empty()) return;
+  const Health& worst = *healths.front().second;
+  other_run_ = healths.front().first;
+  other_verdict_->setToolTip(tips.join('\n') + "\nA click shows run " + runLetter(*selection_, other_run_));
+  if (worst.verdict >= HealthVerdict::attention)
+    other_causes_ = QStringList{QString::fromStdString(worst.sentence)} + textsOf(worst.shorter);
+  paintWord(other_verdict_, signOf(worst.verdict));
+  worst_ = std::max(worst_, worst.verdict);
 }
 
 void HealthBanner::paintWord(QLabel* word, Sign sign) const {

@@ -92,7 +92,7 @@ void VerdictTile::paintEvent(QPaintEvent*) {
   painter.setRenderHint(QPainter::Antialiasing);
   const Colors& c = colors(palette());
   if (underMouse()) painter.fillRect(rect(), QColor(c.sunken));
-  if (!first_) {
+  if (x() > 0) {
     painter.setPen(QColor(c.hairline));
     painter.drawLine(QPointF(0.5, kSpace8), QPointF(0.5, height() - kSpace8));
   }
@@ -125,12 +125,9 @@ void VerdictTile::paintTexts(QPainter& painter, int room) const {
   painter.drawText(QPoint(unit, y + large.ascent()), content_.unit);
   const int steps =
       unit + (content_.unit.isEmpty() ? 0 : QFontMetrics(body).horizontalAdvance(content_.unit) + kSpace4);
-  if (!content_.other_runs.empty()) {
-    paintBeside(painter, QPoint(steps + kSpace4, y + large.ascent()), kSpace12 + room);
-    painter.setFont(caption);
-    painter.setPen(QColor(c.ink2));
-  }
+  paintBeside(painter, QPoint(steps + kSpace4, y + large.ascent()), kSpace12 + room);
   painter.setFont(caption);
+  painter.setPen(QColor(c.ink2));
   QStringList step_forms{content_.steps};
   if (content_.steps.contains(QLatin1String(" to "))) step_forms << content_.steps.section(QLatin1Char(' '), 1);
   step_forms << content_.brief_steps;
@@ -190,7 +187,6 @@ VerdictTiles::VerdictTiles(Selection* selection, FindingsWatch* watch, QWidget* 
     tiles_[i] = new VerdictTile(names[i], this);
     connect(tiles_[i], &VerdictTile::clicked, this, [this, i] { openCard(static_cast<Which>(i)); });
   }
-  tiles_[0]->setFirst(true);
   for (auto signal : {&Selection::timeChanged, &Selection::focusChanged})
     connect(selection_, signal, this, [this] {
       if (!selection_->following()) markDirty();
@@ -220,23 +216,19 @@ void VerdictTiles::fill() {
   const History* history = selection_->history();
   if (!history) return;
   std::array<TileContent, 4> contents;
-  if (history->steps().empty()) {
-    contents.fill(nothing("no step yet"));
+  const RouterWindow window = router_window(*history, selection_->windowStep());
+  if (window.layers.empty()) {
+    contents.fill(nothing(history->steps().empty() ? "no step yet" : "no load of experts"));
   } else {
-    const RouterWindow window = router_window(*history, selection_->windowStep());
-    if (window.layers.empty())
-      contents.fill(nothing("no load of experts"));
-    else
-      contents = {worstContent(overload, window, *history), worstContent(spread, window, *history),
-                  entropyContent(window, *history), deadContent(window, *history)};
+    contents = {worstContent(overload, window, *history), worstContent(spread, window, *history),
+                entropyContent(window, *history), deadContent(window, *history)};
     const int loads = selection_->loadsIn(window.steps);
-    if (!window.layers.empty())
-      for (TileContent& content : contents) {
-        content.steps = selection_->windowText(window.steps);
-        content.brief_steps = "last " + (loads > 0 ? countedText(loads, "load") : formatCount(window.steps.size()));
-        content.color = runColor(*selection_, selection_->run());
-      }
-    if (!window.layers.empty()) addOthers(contents);
+    for (TileContent& content : contents) {
+      content.steps = selection_->windowText(window.steps);
+      content.brief_steps = "last " + (loads > 0 ? countedText(loads, "load") : formatCount(window.steps.size()));
+      content.color = runColor(*selection_, selection_->run());
+    }
+    addOthers(contents);
   }
   for (std::size_t i = 0; i < tiles_.size(); ++i) tiles_[i]->setContent(std::move(contents[i]));
   place();
@@ -244,19 +236,27 @@ void VerdictTiles::fill() {
 
 // Adds the figures of the other open runs, at their newest step or at the paired one.
 void VerdictTiles::addOthers(std::array<TileContent, 4>& contents) const {
+  std::array<QString, 3> layers;  // "; B: layer 3; C: layer 2", of all tiles but the last
   for (int run = 0; run < std::ssize(selection_->histories()); ++run) {
     const History& history = *selection_->histories()[run];
     if (run == selection_->run() || history.steps().empty()) continue;
     const RouterWindow window = router_window(history, selection_->shownStepOf(history));
     if (window.layers.empty()) continue;
-    const double lowest = window.worst(&LayerWindow::entropy)->entropy;
-    const std::array values{formatValue(window.worst(&LayerWindow::max_vio)->max_vio, 3),
-                            formatValue(window.worst(&LayerWindow::cv)->cv, 3),
-                            QString::number(100 * lowest, 'f', 1) + " %", formatCount(window.silent())};
+    const std::array worst{window.worst(&LayerWindow::max_vio), window.worst(&LayerWindow::cv),
+                           window.worst(&LayerWindow::entropy)};
+    const std::array values{formatValue(worst[overload]->max_vio, 3), formatValue(worst[spread]->cv, 3),
+                            QString::number(100 * worst[entropy]->entropy, 'f', 1) + " %",
+                            formatCount(window.silent())};
+    const QString letter = runLetter(*selection_, run);
     for (std::size_t tile = 0; tile < contents.size(); ++tile)
       contents[tile].other_runs.push_back(
-          {runLetter(*selection_, run), values[tile], selection_->rangeText(window.steps), runColor(*selection_, run)});
+          {letter, values[tile], selection_->rangeText(window.steps), runColor(*selection_, run)});
+    for (std::size_t tile = 0; tile < layers.size(); ++tile)
+      layers[tile] += QStringLiteral("; %1: %2").arg(letter, atLayer(worst[tile]->layer));
   }
+  for (std::size_t tile = 0; tile < layers.size(); ++tile)
+    if (QStringList& context = contents[tile].context; !layers[tile].isEmpty())
+      context = QStringList{context.front() + layers[tile], context.back() + layers[tile]} + context;
 }
 
 std::vector<double> VerdictTiles::curveOf(Which tile, const History& history, int layer, double LayerWindow::*figure) {

@@ -39,7 +39,6 @@ class VerdictTile : public QAbstractButton {
   const TileContent& content() const { return content_; }
   int leastWidth() const;  // smallest width in which no text is cut
   QSize sizeHint() const override;
-  void setFirst(bool first) { first_ = first; }  // the first tile has no line at its left
 
  protected:
   void paintEvent(QPaintEvent*) override;
@@ -51,7 +50,6 @@ class VerdictTile : public QAbstractButton {
   int curveWidth() const;  // width of the curve; 0: no room
 
   TileContent content_;
-  bool first_ = false;
 };
 
 class VerdictTiles : public QWidget {

@@ -54,6 +54,7 @@ class Panel::StatusLine : public QWidget {
     painter.setFont(font);
     QStringList parts = panel_->status().split(QStringLiteral(", "), Qt::SkipEmptyParts);
     if (const auto kind = panel_->kind()) parts.prepend(*kind == Provenance::from_log ? logText() : kindText(*kind));
+    if (nextLog() >= 0) parts << QString("click for %1").arg(runLetter(*panel_->selection_, nextLog()));
     QStringList forms;  // long to short; one word for the kind is added as the last form
     while (!parts.isEmpty()) {
       forms << parts.join(QStringLiteral(", "));
@@ -75,12 +76,22 @@ class Panel::StatusLine : public QWidget {
     painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, fittingText(forms, metrics, width()));
     const QString tip = showsOneOfSeveral() ? whole + "\nA click on a name in the bar shows another run" : whole;
     if (toolTip() != tip) setToolTip(tip);
+    setCursor(nextLog() < 0 ? Qt::ArrowCursor : Qt::PointingHandCursor);
+  }
+  void mousePressEvent(QMouseEvent* event) override {
+    nextLog() < 0 ? QWidget::mousePressEvent(event) : panel_->selection_->setRun(nextLog());
   }
 
  private:
   static QString kindText(Provenance kind) { return QString(provenance_name(kind)); }
   bool showsOneOfSeveral() const {
     return panel_->selection_->histories().size() > 1 && !panel_->property("shows_all_runs").toBool();
+  }
+  // The log that a click shows; -1: the panel shows all.
+  int nextLog() const {
+    if (panel_->kind() != Provenance::from_log || !showsOneOfSeveral() || panel_->property("of_run").isValid())
+      return -1;
+    return (panel_->selection_->run() + 1) % to_int(panel_->selection_->histories().size());
   }
   // Which log: "from log B only", or "from the logs" if the panel shows all runs.
   QString logText() const {

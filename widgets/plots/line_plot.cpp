@@ -152,7 +152,9 @@ void LinePlot::paintStatic(QPainter& painter) {
   QString caption = percent_ ? QString("%1, %").arg(caption_) : caption_;
   if (log_values_ && !caption.isEmpty()) caption = QString("%1, log").arg(caption);
   if (const int smoothing = series_.empty() ? 0 : series_.front().smoothing; smoothing > 0 && !caption.contains(';'))
-    caption += QString(" (bold: mean of the last %1 steps)").arg(smoothing);  // the pale curve has all values
+    caption += QString(" (bold%1: mean of the last %2 steps)")  // the pale curve has all values
+                   .arg(series_.size() > 1 ? ", labels" : "")
+                   .arg(smoothing);
   paintLeftAxis(painter, valueAxis(), ticks, isLow() ? QString() : caption);
   painter.setPen(axisColor(palette()));
   painter.drawLine(plot.left(), plot.bottom() + 1, plot.right(), plot.bottom() + 1);

@@ -222,12 +222,12 @@ bool ExpertLoadPanel::hasLoads() {
   return any;
 }
 
-// Returns the end of the colour scale, which reaches every load that has lasted, in any layer at any step of any open
-// run, so that all runs have one scale, and all loads of a step that is shown alone.
+// Returns the end of the colour scale, which reaches every load that has lasted, in any layer at any step of the
+// drawn runs, and all loads of a step that is shown alone.
 int ExpertLoadPanel::limit() const {
   float largest = 0;
   for (const auto& run : selection_->histories()) {
-    if (run->steps().empty()) continue;
+    if (run->steps().empty() || (run.get() != selection_->history() && !property("shows_all_runs").toBool())) continue;
     const PyramidBin all = run->series(Metric::max_vio_window_max, kWholeRun, run->steps(), 1).front();
     if (all.finite > 0) largest = std::max(largest, all.max);
   }
