@@ -86,10 +86,9 @@ void VerdictStrip::fill() {
                        {runName(*selection_, place), {}},
                        runColor(*selection_, place)});
     }
-    const int judged = regression_run_;
     const auto is_open = [](const Item& item) { return item.word == QLatin1String(to_text(VerdictWord::not_judged)); };
     if (std::ranges::all_of(items, is_open)) {
-      const bool has_gate = !regression_word_.isEmpty() && judged < std::ssize(selection_->histories());
+      const bool has_gate = !regression_word_.isEmpty() && regression_run_ < std::ssize(selection_->histories());
       const std::vector<Item> healths = healthItems();
       shows_health_ = !healths.empty();
       if (has_gate || shows_health_) items = healths;
@@ -97,9 +96,9 @@ void VerdictStrip::fill() {
         items.push_back({regression_word_,
                          regression_sign_,
                          true,
-                         runLetter(*selection_, judged),
-                         {runName(*selection_, judged) + regression_place_, {}},
-                         runColor(*selection_, judged)});
+                         runLetter(*selection_, regression_run_),
+                         {runName(*selection_, regression_run_) + regression_place_, {}},
+                         runColor(*selection_, regression_run_)});
     }
     if (items.empty())
       instead_ = {"Only noise twins of run A are open: there is no candidate to judge", "No candidate"};
@@ -131,8 +130,11 @@ std::vector<VerdictStrip::Item> VerdictStrip::healthItems() const {
     for (const std::string& form : health->shorter) names << printedText(form);
     for (QString& name : names) name = name.section(QStringLiteral(". "), 0, 0);
     names.removeDuplicates();
-    items.push_back({QString(health_verdict_name(health->verdict)), signOf(health->verdict), true,
-                     runLetter(*selection_, run), names << QString(), runColor(*selection_, run)});
+    QString word(health_verdict_name(health->verdict));
+    if (health->last_step != selection_->shownStepOf(*selection_->histories()[run]))
+      word += ", " + selection_->rangeText({health->last_step, health->last_step});
+    items.push_back({word, signOf(health->verdict), true, runLetter(*selection_, run), names << QString(),
+                     runColor(*selection_, run)});
   }
   return has_fault ? items : std::vector<Item>();
 }

@@ -169,8 +169,7 @@ bool HealthBanner::event(QEvent* event) {
   return done;
 }
 
-// Shows all warnings of the other runs, else the worst verdict, so that a healthy run does not hide it. The worst one
-// is last, with its cause.
+// Shows all warnings of the other runs, the worst last with its cause; without a warning the worst verdict.
 void HealthBanner::fillOtherVerdict() {
   std::vector<std::pair<int, const Health*>> healths;
   for (int run = 0; run < std::ssize(selection_->histories()); ++run)
