@@ -396,6 +396,10 @@ std::optional<TagMatch> TagMap::find(std::string_view tag) const {
   const std::string other_order = with_layer_first(spelled), words = spelled_alike(with_words(tag));
   if (!find_rule(spelled) && (other_order.empty() || !find_rule(other_order)) &&
       (words == spelled || !find_rule(words))) {
+    const std::size_t unit = tag.find_last_of("([");  // "loss (nats)"
+    if (unit != tag.npos &&
+        is_one_of(tag.substr(unit + 1), {"nats)", "nats]", "nats/token)", "nats/token]", "tokens)"}))
+      return find(trimmed(tag.substr(0, unit)));
     const TagRule* const number = number_rule(spelled);
     return number ? std::optional(TagMatch{number}) : std::nullopt;
   }

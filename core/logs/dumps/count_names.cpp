@@ -115,7 +115,7 @@ CountName count_name(std::string_view name, const std::string& file) {
                        std::any_of(parts.begin() + 1, parts.end(), is_of_token);
   found.counts = counts_something(subject) && is_about_experts(with_file) && !are_ids;
   found.is_logits =
-      holds_any(subject, {"logits", "logit"}) && holds_any(with_file, {"router", "gate", "routing", "moe"});
+      holds_any(subject, {"logits", "logit", "probs"}) && holds_any(with_file, {"router", "gate", "routing", "moe"});
   found.is_mask = holds_any(subject, {"map", "mask"}) &&
                   holds_any(subject, {"expert", "experts", "router", "routing", "dispatch", "moe"});
   found.by_layer = holds_any(subject, {"layer", "layers", "logical", "physical"});

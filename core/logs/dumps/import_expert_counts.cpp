@@ -73,7 +73,8 @@ std::vector<CountArray> arrays_of(const TensorFile& file) {
 bool are_counts(const TensorFile& file) {
   bool found = false;
   for (const TensorView& tensor : file.tensors()) {
-    if (tensor.name.ends_with("weight") || tensor.name.ends_with("bias")) return false;
+    const bool is_bias = tensor.name.ends_with("bias") && !tensor.name.ends_with("expert_bias");  // which is no weight
+    if (tensor.name.ends_with("weight") || is_bias) return false;
     const CountArray array{tensor.name, tensor.shape, {}};
     found = found || (is_count_array(array, file.path()) && tensor.elements() > 0 && may_hold_counts(tensor));
   }

@@ -156,8 +156,8 @@ Imported LogReader::finish() {
     for (std::size_t i = 0; i < unknown_lines_.size(); ++i) names += text_.count(unknown_lines_[i], to_int(i) + 1);
     if (!names.empty())
       throw RefusedLog(runs_.context().source,
-                       "its printed lines have no step, or no figure, by a name that is known: What was read asks for "
-                       "them, or name them \"step\", \"loss\" and \"tokens_per_expert\"",
+                       "its printed lines have no step, or no figure, by a name that is known: state them in What was "
+                       "read, or name them \"step\", \"loss\" and \"tokens_per_expert\"",
                        account());
   }
   Imported imported = runs_.finish(lines_);

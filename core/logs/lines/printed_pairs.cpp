@@ -48,6 +48,13 @@ bool is_throughput(std::string_view unit) {
   return is_one_of(trimmed(unit, kBlank), {"tok/s", "tokens/s", "tok/sec", "tokens/sec"});
 }
 
+// Returns the length of a number with an unknown unit, "9.8f0" or "7.8nats"; 0 if the text does not begin with one.
+std::size_t odd_number_length(std::string_view text) {
+  const std::string_view word = text.substr(0, text.find_first_of(" \t,()[]{}"));
+  const std::size_t digits = std::min(word.find_first_not_of("0123456789.-"), word.size());
+  return !word.empty() && is_digit(word[0]) && digits < word.size() && is_letter(word[digits]) ? word.size() : 0;
+}
+
 // Adds the names and numbers in "loss:2.5", "loss 2.5" or "loss=2.5 lr=0.1".
 void add_pairs(std::string_view part, std::vector<PrintedPair>& pairs) {
   const auto add = [&](std::string_view name, std::string_view number) {
@@ -82,9 +89,13 @@ void add_pairs(std::string_view part, std::vector<PrintedPair>& pairs) {
   for (std::size_t at = part.find_first_of(has_sign ? ":=" : " ");
        at != std::string_view::npos && pairs.size() < kMaxPairs;
        at = part.find_first_of(has_sign ? ":=" : " ", at + 1)) {
-    const std::size_t value = at + 1, length = number_length(part.substr(value));
+    const std::size_t value = at + 1, number = number_length(part.substr(value));
+    std::size_t length = number;
+    if (number == 0 && has_sign) length = odd_number_length(part.substr(value));
     if (length == 0) continue;
+    const std::size_t before = pairs.size();
     add(part.substr(begin, at - begin), part.substr(value, length));
+    if (number == 0 && pairs.size() > before) pairs.back().is_odd = true;
     begin = value + length;
     at = begin - 1;
   }
@@ -124,7 +135,8 @@ void set_list(std::string_view text, NamedValue& value) {
 
 // Adds "load 12 14 9" as a list. Returns false if the part is no name with more than two numbers.
 bool add_bare_list(std::string_view part, std::vector<PrintedPair>& pairs) {
-  const std::size_t begin = part.find_last_not_of("0123456789.+-% ") + 1;
+  std::size_t begin = part.find_last_not_of("0123456789.+-%kKM ") + 1;
+  while (begin < part.size() && is_letter(part[begin])) ++begin;  // the end of a name: "topk 3 5"
   const std::string_view name = trimmed(part.substr(0, begin), " :="), numbers = trimmed(part.substr(begin));
   if (name.empty() || name.find_first_of("0123456789:=") != name.npos || numbers.find(' ') == numbers.npos ||
       (part[begin] != ' ' && part[begin - 1] != ':' && part[begin - 1] != '='))

@@ -19,6 +19,7 @@ struct PrintedPair {
   NamedValue list;           // or a list of numbers
   std::string json;          // or a dict
   bool is_numbered = false;  // the list is printed as "0:12.5% 1:11.3% ..."
+  bool is_odd = false;       // the number has an unknown unit
 };
 
 inline bool is_letter(char c) {

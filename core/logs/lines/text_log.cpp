@@ -300,6 +300,7 @@ const TagRule* TextLogReader::add_pair(PrintedPair& pair, LogRecord& record, std
     pair.name.insert(0, expert_prefix);
   const TagMatch* const found = runs_->find(pair.name);
   const TagRule* const rule = found ? found->rule : nullptr;
+  if (pair.is_odd && !rule) return nullptr;
   if (rule && rule->means == TagMeaning::expert_number) expert_prefix = "expert" + pair.number + '.';
   const std::string_view name = record.keep(pair.name);
   if (!pair.json.empty()) {
@@ -617,14 +618,15 @@ bool TextLogReader::read(std::string_view line, const Takers& take) {
   const bool begins_list = text.starts_with('[') && text.find_first_not_of("[]0123456789.,+-eE \t\r") >= text.find(']');
   bool is_below = ends_in_name(list_) ? begins_list
                                       : ends_in_list(list_) && first < line.size() &&
-                                            std::string_view("[]-.0123456789").find(text[0]) != text.npos;
+                                            std::string_view("[],-.0123456789").find(text[0]) != text.npos;
   if (ends_in_dict(list_)) is_below = first > 0 || line.starts_with('}');
   const bool is_of_expert = !open_step_.empty() && begins_with_expert(line.substr(first));
   is_below = is_below || (is_of_expert && (is_of_expert_ || list_.ends_with(':')));
   const bool goes_on = may_go_on && !ends_matrix && first < line.size() && is_below;
   const std::string before = std::exchange(list_, {});
   const bool found = !before.empty() && !goes_on && read_line(before, take);
-  const std::string joined = goes_on ? before + ' ' + std::string(line) : std::string();
+  std::string joined = goes_on ? before : std::string();  // without a blank in a number that a terminal has wrapped
+  if (goes_on) joined.append(has(before, ",") && is_digit(before.back()) && is_digit(line[0]) ? "" : " ").append(line);
   const std::string_view whole = goes_on ? std::string_view(joined) : line;
   is_of_expert_ = is_of_expert;
   const bool is_name = !open_step_.empty() && ends_in_name(trimmed(whole));

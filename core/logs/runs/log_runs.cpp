@@ -215,7 +215,7 @@ ImportAccount LogRuns::account() const {
     account = opened->imported()->found(opened->stated.info);
     account.tokens_per_step.question = opened->question_of_totals();
     for (const std::string& question : {opened->question_of_ranks(), opened->question_of_rows(),
-                                        opened->question_of_first_expert(), opened->question_of_repeats()})
+                                        opened->question_of_names(), opened->question_of_first_expert()})
       if (account.experts.question.empty()) account.experts.question = question;
     FoundNumber& repeated = account.experts.value.empty() ? account.steps : account.experts;
     if (repeated.question.empty()) repeated.question = opened->question_of_repeats();

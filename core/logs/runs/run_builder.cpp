@@ -581,6 +581,7 @@ bool RunBuilder::add_list(Name& name, const NamedValue& value, int layer, std::i
     if (std::string reason = why_share(loads[i]); !value.in_percent && !reason.empty())
       reason_of_shares = std::move(reason);
   }
+  if (are_counts && rows.size() == 1 && differ_from_others(name, layers[0], counts, step)) other_loads_ = name.name;
   if (!choose(name)) return false;
   if (may_be_counts && !are_counts) {
     if (!value.in_percent) name.counts.counts->take_list(step, std::span<const double>(value.numbers));

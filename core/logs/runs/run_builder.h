@@ -109,6 +109,7 @@ class RunBuilder {
   std::string question_of_first_expert() const;  // whether the experts are numbered from 1; empty: that is certain
   std::string question_of_rows() const;          // whether experts without a row have tokens; empty: none is asked
   std::string question_of_totals() const;        // whether the loads are totals since the start; empty: they are not
+  std::string question_of_names() const;         // what loads of a layer under two names are; empty: they are the same
   std::string question_of_repeats() const;  // what lines of one step with other values are; empty: few steps have any
   std::string_view loads_of_ranks() const { return loads_of_ranks_; }  // "; their loads are added"; empty: of one rank
   bool has_values() const { return has_values_; }
@@ -159,6 +160,7 @@ class RunBuilder {
   void go_back(const LogRecord& record, int part, std::int64_t step);
   void add_marker(Marker marker);  // kept until the run is opened
   bool is_further_part(int part, int layer, std::int64_t step);
+  bool differ_from_others(const Name& name, int layer, std::span<const std::uint32_t> counts, std::int64_t step) const;
   void drop(const Restart& restart);
   bool choose(Name& name, bool is_validation = false);
   void forget(const TagMatch& match);
@@ -221,6 +223,7 @@ class RunBuilder {
   std::map<std::string, double> numbers_of_step_;
   std::string layer_like_;
   std::size_t layer_like_again_ = 0;
+  std::string other_loads_;  // name of loads of a layer that has others under another name
   std::string_view loads_of_ranks_;
   bool has_values_ = false, is_added_ = false, has_ranks_in_turn_ = false;
   bool last_has_both_ = false;  // the last row of a table has both losses

@@ -376,6 +376,24 @@ std::string RunBuilder::question_of_totals() const {
          kLoadsSoFar + '"';
 }
 
+// True if the step has other loads of this layer, of a name before.
+bool RunBuilder::differ_from_others(const Name& name, int layer, std::span<const std::uint32_t> counts,
+                                    std::int64_t step) const {
+  const auto open = open_.find(step);
+  if (name.has_value || open == open_.end()) return false;
+  const std::vector<RouterFrame>& routers = open->second.frame.routers;
+  const auto router = std::ranges::find(routers, layer, &RouterFrame::layer);
+  return router != routers.end() && !router->tokens_per_expert.empty() &&
+         !std::ranges::equal(router->tokens_per_expert, counts);
+}
+
+std::string RunBuilder::question_of_names() const {
+  if (other_loads_.empty()) return {};
+  return '"' + other_loads_ +
+         "\" and another name have different loads of one layer, of which one is read: are the others those of an "
+         "encoder, of MTP layers or of another pipeline stage? State \"ignored\" for them, or another layer";
+}
+
 std::string RunBuilder::question_of_repeats() const {
   if (restarts_.changed_steps() < kLoadsToAsk || 2 * restarts_.changed_steps() < to_int(logged_)) return {};
   return "most steps have several lines with other values, of which the last is read: are they of ranks, of micro "

@@ -167,6 +167,10 @@ void TableFigures::give(const Row& row, std::vector<std::string_view>& cells) co
 }
 
 Imported TableFigures::build() {
+  const auto has = [&](const char* name) { return std::ranges::find(form_.names, name) != form_.names.end(); };
+  if (has("Name") && has("State") && has("Runtime") && has("Created"))
+    refuse(path_,
+           "is W&B's table of runs, with one row for each run: download a chart of the runs, or open a run's folder");
   sort();
   const auto& progress = runs_->context().options.progress;
   std::vector<std::string_view> cells;

@@ -501,6 +501,32 @@ TEST_F(FurtherLayouts, OtherValuesOfTheSameStepsAreAskedAbout) {
   EXPECT_EQ(open("copies.log", copies).accounts.at(0).assumption(), "");
 }
 
+TEST_F(FurtherLayouts, DifferentLoadsOfALayerUnderTwoNamesAreAskedAbout) {
+  const auto question_of = [&](const char* decoder) {
+    const std::string lists =
+        std::string(",\"encoder.layers.0.expert_load\":[5,1],\"decoder.layers.0.expert_load\":") + decoder;
+    return open("stacks.jsonl", at_two_steps("{\"step\":STEP,\"loss\":2.5" + lists + "}\n"))
+        .accounts.at(0)
+        .assumption();
+  };
+  EXPECT_TRUE(says(question_of("[3,3]"), "different loads of one layer"));
+  EXPECT_EQ(question_of("[5,1]"), "");
+}
+
+TEST_F(FurtherLayouts, ATerminalMayWrapLists) {
+  const auto run = open("copy.log", at_two_steps("step STEP loss 2.5 tokens_per_expert: [997, 10\n84, 955\n, 842]\n"));
+  EXPECT_EQ(run.histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{997, 1084, 955, 842}));
+}
+
+TEST_F(FurtherLayouts, UnitsOfNumbersAndNamesAreNoObstacle) {
+  const auto thousands = open("k.log", at_two_steps("step STEP | loss 2.5 | expert load: 1.5k 2k 1.25k\n"));
+  EXPECT_EQ(thousands.histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{1500, 2000, 1250}));
+  const auto header = open("nats.csv", "step,train_loss (nats)\n10,2.5\n20,2.25\n");
+  EXPECT_EQ(header.histories.at(0)->value_at(Metric::ce_loss, kWholeRun, 10), 2.5f);
+  const auto suffix = open("julia.log", at_two_steps("step = STEP loss = 9.8f0 tokens_per_expert = [5, 1]\n"));
+  EXPECT_TRUE(says(account_text(suffix.accounts.at(0)), "\"9.8f0\" is not a number"));
+}
+
 TEST_F(FurtherLayouts, ANameEndsAtALossThatIsNaN) {
   const auto run = open("nan.log", at_two_steps("step STEP loss nan grad_norm inf tokens_per_expert [5, 1]\n"));
   EXPECT_EQ(run.histories.at(0)->frame_at(20)->routers.at(0).tokens_per_expert, (LoadCounts{5, 1}));
