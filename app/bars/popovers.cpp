@@ -49,9 +49,10 @@ void Popover::setNote(const QString& text) {
 
 void PacePopover::setTraining(bool training) {
   for (QWidget* part : {static_cast<QWidget*>(until_), static_cast<QWidget*>(until_name_)}) part->setVisible(training);
-  words_->setText(training
-                      ? "Training pauses before this step. If no step is set, it pauses at the end of the schedule."
-                      : "At \"as fast as possible\" a recording is replayed in 10 s.");
+  words_->setText(
+      training ? "Training pauses before this step. If no step is set, it pauses at the end of the schedule; continued "
+                 "after it, it does not pause by itself."
+               : "At \"as fast as possible\" a recording is replayed in 10 s.");
 }
 
 void PacePopover::onUntilEdited() {

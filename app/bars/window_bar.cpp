@@ -78,6 +78,8 @@ class StepButton : public QToolButton {
   void showStep(const QString& word, std::int64_t step, std::optional<std::int64_t> end) {
     if (word == word_ && step == step_ && end == end_) return;
     const QSize size = sizeHint();
+    // What is beside it keeps its place while a run passes the end of its schedule.
+    least_width_ = word == word_ && step >= step_ ? size.width() : 0;
     word_ = word;
     step_ = step;
     end_ = end;
@@ -93,6 +95,7 @@ class StepButton : public QToolButton {
   void setShort(bool is_short) {  // true: shows the number alone
     if (is_short == short_) return;
     short_ = is_short;
+    least_width_ = 0;
     updateGeometry();
     update();
   }
@@ -100,7 +103,7 @@ class StepButton : public QToolButton {
   QSize sizeHint() const override {
     const QString longest = asNines(groupedText(std::max(step_, end_.value_or(0))));
     const QFontMetrics metrics(font());
-    return {widthWith(longest) + 2 * kSpace8 + kSpace4 + withType(kStepChevron, metrics),
+    return {std::max(least_width_, widthWith(longest) + 2 * kSpace8 + kSpace4 + withType(kStepChevron, metrics)),
             withType(kFieldHeight, metrics)};
   }
   QSize minimumSizeHint() const override { return sizeHint(); }
@@ -142,6 +145,7 @@ class StepButton : public QToolButton {
   std::optional<std::int64_t> end_;
   QString word_ = "step";
   bool short_ = false;
+  int least_width_ = 0;
 };
 
 WindowBar::WindowBar(QTabBar* workspaces, QWidget* parent)

@@ -218,11 +218,8 @@ void LessonList::addRow(QBoxLayout* column, const Lesson& lesson, int number) {
 
 // Adds a card with the problem sets, whose runs are trained again when they are graded.
 void LessonList::addProblemSets(QBoxLayout* column) {
-  auto* card = new LessonCard("Problem sets", column);
-  card->inside()->addWidget(
-      wrappedText("Train the runs with the commands of the saved file, fill it in with a text editor, make the hand-in "
-                  "file.",
-                  Type::secondary, false));
+  auto* card = new LessonCard("Problem sets: forms to fill in with a text editor", column);
+  card->inside()->setSpacing(kSpace4);
   for (const std::string& name : assignment_names()) {
     const Assignment assignment = find_assignment(name, 1).assignment;
     const Lesson& set = assignment.lesson;
@@ -232,6 +229,7 @@ void LessonList::addProblemSets(QBoxLayout* column) {
     form->setToolTip("The questions of the set, the seed of a student, and the commands that train the runs");
     connect(form, &QPushButton::clicked, this, [this, name] { emit formRequested(QString::fromStdString(name)); });
     card->inside()->addWidget(wrappedText(printedText(set.title), Type::body, true));
+    card->inside()->addWidget(wrappedText(printedText(set.subject), Type::secondary, false));
     auto* hand_in = new QPushButton("Hand-in file...");
     hand_in->setObjectName("problem_set_hand_in");
     hand_in->setAccessibleName("Make the hand-in file of " + printedText(set.title));

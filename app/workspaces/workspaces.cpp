@@ -96,6 +96,7 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
   map_ = addDock(tensor_lab_->map(), "dock_micro_map");
   microscope_ = addDock(tensor_lab_->microscope(), "dock_micro_microscope");
   setEssential({error_, microscope_});
+  setLeastRow(215);  // the microscope has a row of its table below the cards
   arrange();
   const auto tensor_missing = [this](const History& run) {
     const bool may_capture = run_origin(run.info()) == RunOrigin::checkpoint || !tensor_lab_->tensorName().isEmpty();
@@ -331,7 +332,7 @@ ClusterWorkspace::ClusterWorkspace(Selection* selection, QWidget* parent)
   ask();
   connect(imbalance, &ThisImbalancePanel::answerChanged, this, [this, verdict, imbalance, gain] {
     verdict->setVerdict(imbalance->headline(), imbalance->about());
-    gain->setSteps(imbalance->choices(), step_time_panel_->question());
+    gain->setSteps(imbalance->choicesOfRuns(), step_time_panel_->question());
     if (std::exchange(cost_lines_, imbalance->lines()) != cost_lines_) applySizes();
   });
   setEssential({step_time_, layers_});

@@ -247,6 +247,30 @@ class ClusterPanelsTest : public QObject {
     QVERIFY(panel.choices().empty() && !panel.findChild<FigureTable*>()->isVisible());
   }
 
+  // Of two runs the table has the gains of both; of one the speeds of all choices, too.
+  void deepEpGainHasTheGainsOfEachRun() {
+    Selection selection;
+    selection.setHistories({logOf({20, 20, 20, 20, 20, 20, 20, 20}), logOf({160, 0, 0, 0, 0, 0, 0, 0})});
+    ThisImbalancePanel cost(&selection);
+    ClusterQuestion cluster;
+    cluster.routing = AskedRouting::live;
+    cost.setCluster(cluster);
+    show(&cost, {640, 360});
+    QTRY_VERIFY_WITH_TIMEOUT(!cost.property("busy").toBool() && cost.choices().size() == 5, kWaitMs);
+    const std::vector<RunChoices> runs = cost.choicesOfRuns();
+    QVERIFY(runs.size() == 2 && runs[0].letter == "A" && runs[1].letter == "B");
+    DeepEPGainPanel gain(&selection);
+    gain.setSteps(runs, cluster);
+    const auto* table = gain.findChild<FigureTable*>();
+    QCOMPARE(table->rowCount(), 8);
+    QCOMPARE(table->item(4, 0)->text(), QString("B: gain by DeepEP, \u00d7"));
+    QCOMPARE(table->item(4, 3)->text(), QString::number(runs[1].steps[2].deep_ep.ratio, 'f', 2));
+    QCOMPARE(Rows(gain.csv()).size(), std::size_t{10});
+    gain.setSteps({{{}, runs[0].steps}}, cluster);
+    QCOMPARE(table->item(0, 0)->text(), QString("gain by DeepEP, \u00d7"));
+    QCOMPARE(table->item(7, 0)->text(), QString("DeepEP, MXFP8"));
+  }
+
   // One choice has one speed in all panels, at every step of the cursor and with every routing.
   void oneChoiceHasOneSpeedInAllPanels() {
     TimeOfAStepPanel time(selection_.get());

@@ -55,6 +55,11 @@ struct ClusterAnswer {
   double fullest_rank = 0;  // its load over the mean, from the load of the experts, without the sampling of tokens
 };
 
+struct RunChoices {
+  QString letter;                  // of the run; empty if the choices are those of all runs
+  std::vector<StepChoices> steps;  // by EP degree
+};
+
 // True if the ranks hold the run's own experts, each in place of as many of the model's `n_experts`, as in the panel
 // Expert placement.
 bool has_own_ranks(const ClusterQuestion& question, int n_experts);

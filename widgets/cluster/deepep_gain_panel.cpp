@@ -227,44 +227,52 @@ DeepEPGainPanel::DeepEPGainPanel(Selection* selection, QWidget* parent)
 
 void DeepEPGainPanel::showView() {
   shape_->setEnabled(axes() != whole_step);
-  views_->setCurrentWidget(axes() == whole_step && !steps_.empty() ? static_cast<QWidget*>(steps_table_) : plot_);
+  views_->setCurrentWidget(axes() == whole_step && !runs_.front().steps.empty() ? static_cast<QWidget*>(steps_table_)
+                                                                                : plot_);
   plot_->markDirty();
   update();  // repaints header and answer as well
 }
 
-void DeepEPGainPanel::setSteps(std::vector<StepChoices> steps, const ClusterQuestion& cluster) {
-  steps_ = std::move(steps);
+void DeepEPGainPanel::setSteps(std::vector<RunChoices> runs, const ClusterQuestion& cluster) {
+  runs_ = std::move(runs);
   ep_ = cluster.ep;
   routing_ = cluster.routing;
-  if (!steps_.empty()) {
+  if (!runs_.front().steps.empty()) {
     fillSteps();
     refill();  // the measured gains stand in the answer
   }
   showView();
 }
 
-// What each choice gains, and below it the speeds of all choices.
+// What each choice gains for the load of each run, and for a single run the speeds of all choices.
 void DeepEPGainPanel::fillSteps() {
-  static constexpr const char* kRows[] = {
-      "gain by DeepEP, \u00d7", "  range",         "gain by MXFP8, \u00d7", "  range",
-      "standard, BF16",         "standard, MXFP8", "DeepEP, BF16",          "DeepEP, MXFP8"};
-  steps_table_->setRowCount(std::size(kRows));
-  for (int column = 1; column <= std::ssize(steps_); ++column) {
-    const StepChoices& step = steps_[column - 1];
+  steps_table_->setRowCount(0);
+  for (const RunChoices& run : runs_) {
+    const QString begin = run.letter.isEmpty() ? run.letter : run.letter + ": ", end = ", \u00d7";
+    const bool has_mxfp8 = !std::isnan(run.steps.front().mxfp8.ratio);
+    addRow(run, begin + "gain by DeepEP" + end,
+           [](const StepChoices& step) { return QStringList{ratioText(step.deep_ep.ratio)}; });
+    addRow(run, "  range", [](const StepChoices& step) { return rangeForms(step.deep_ep.range); });
+    addRow(run, begin + "gain by MXFP8" + (has_mxfp8 ? end : QString(": not on this GPU")),
+           [](const StepChoices& step) { return QStringList{ratioText(step.mxfp8.ratio)}; });
+    addRow(run, "  range", [](const StepChoices& step) { return rangeForms(step.mxfp8.range); });
+  }
+  static constexpr const char* kChoices[] = {"standard, BF16", "standard, MXFP8", "DeepEP, BF16", "DeepEP, MXFP8"};
+  for (int choice = 0; runs_.size() == 1 && choice < 4; ++choice)
+    addRow(runs_.front(), kChoices[choice],
+           [choice](const StepChoices& step) { return QStringList{speedText(step, choice / 2, choice % 2)}; });
+}
+
+void DeepEPGainPanel::addRow(const RunChoices& run, const QString& name, auto forms_at) {
+  const int row = steps_table_->rowCount();
+  steps_table_->setRowCount(row + 1);
+  steps_table_->setName(row, name, kStepTip, name.contains("gain"));
+  for (int column = 1; column <= std::ssize(run.steps); ++column) {
+    const StepChoices& step = run.steps[column - 1];
     steps_table_->horizontalHeaderItem(column)->setFont(typeFont(Type::caption, step.ep == ep_));
-    const std::vector<QStringList> figures{{ratioText(step.deep_ep.ratio)}, rangeForms(step.deep_ep.range),
-                                           {ratioText(step.mxfp8.ratio)},   rangeForms(step.mxfp8.range),
-                                           {speedText(step, 0, 0)},         {speedText(step, 0, 1)},
-                                           {speedText(step, 1, 0)},         {speedText(step, 1, 1)}};
-    for (int row = 0; row < std::ssize(figures); ++row) {
-      QString name = QString::fromUtf8(kRows[row]);
-      if (name.contains("MXFP8") && std::isnan(step.mxfp8.ratio))
-        name = name.remove(QString(", \u00d7")) + ": not on this GPU";
-      steps_table_->setName(row, name, kStepTip, row == 0 || row == 2);
-      // The gain by DeepEP with forced balance is not that of a router.
-      const bool is_known = row > 1 || routing_ != AskedRouting::forced;
-      steps_table_->setFigure(row, column, figures[row], {}, step.ep == ep_ && is_known);
-    }
+    // The gain by DeepEP with forced balance is not that of a router.
+    const bool is_known = row > 1 || routing_ != AskedRouting::forced;
+    steps_table_->setFigure(row, column, forms_at(step), {}, step.ep == ep_ && is_known);
   }
 }
 
@@ -382,8 +390,9 @@ QStringList DeepEPGainPanel::measuredForms() const {
 
 // The modelled step, and the measured layer, which has no network and no tensor parallelism.
 Panel::Answer DeepEPGainPanel::answer() const {
-  const auto step = std::ranges::find(steps_, ep_, &StepChoices::ep);
-  if (axes() != whole_step || step == steps_.end()) return {{}, measuredForms()};
+  const std::vector<StepChoices>& steps = runs_.front().steps;
+  const auto step = std::ranges::find(steps, ep_, &StepChoices::ep);
+  if (axes() != whole_step || step == steps.end()) return {{}, measuredForms()};
   const bool is_forced = routing_ == AskedRouting::forced, several = selection_->histories().size() > 1;
   const QString run = several && !is_forced ? " of " + runLetter(*selection_, selection_->run()) : QString();
   const QString gain =
@@ -396,16 +405,17 @@ Panel::Answer DeepEPGainPanel::answer() const {
 }
 
 ValueTable DeepEPGainPanel::stepsTable() const {
-  ValueTable table({"EP", "standard, BF16 [tokens/s/GPU]", "standard, MXFP8 [tokens/s/GPU]",
+  ValueTable table({"run", "EP", "standard, BF16 [tokens/s/GPU]", "standard, MXFP8 [tokens/s/GPU]",
                     "DeepEP, BF16 [tokens/s/GPU]", "DeepEP, MXFP8 [tokens/s/GPU]", "gain by DeepEP:3",
                     "gain by DeepEP, low:3", "gain by DeepEP, high:3", "gain by MXFP8:3", "gain by MXFP8, low:3",
                     "gain by MXFP8, high:3"});
-  for (const StepChoices& step : steps_) {
-    const auto& speeds = step.tokens_per_second;
-    table.add(step.ep, speeds[0][0], unless_nan(speeds[0][1]), speeds[1][0], unless_nan(speeds[1][1]),
-              step.deep_ep.ratio, step.deep_ep.range.low, step.deep_ep.range.high, unless_nan(step.mxfp8.ratio),
-              unless_nan(step.mxfp8.range.low), unless_nan(step.mxfp8.range.high));
-  }
+  for (const RunChoices& run : runs_)
+    for (const StepChoices& step : run.steps) {
+      const auto& speeds = step.tokens_per_second;
+      table.add(run.letter.toStdString(), step.ep, speeds[0][0], unless_nan(speeds[0][1]), speeds[1][0],
+                unless_nan(speeds[1][1]), step.deep_ep.ratio, step.deep_ep.range.low, step.deep_ep.range.high,
+                unless_nan(step.mxfp8.ratio), unless_nan(step.mxfp8.range.low), unless_nan(step.mxfp8.range.high));
+    }
   return table;
 }
 

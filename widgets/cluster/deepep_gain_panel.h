@@ -1,4 +1,4 @@
-// DeepEP gain: on a whole step of the selected run's load by EP degree, as ThisImbalancePanel computes it,
+// DeepEP gain: on a whole step of each run's load by EP degree, as ThisImbalancePanel computes it,
 // or by DeepEP on a whole MoE layer in one node: measured on 8 H200s (assets/calibration), the curve of the layer model
 // through these points, and a point for the load of each open run.
 #pragma once
@@ -77,8 +77,8 @@ class DeepEPGainPanel : public Panel {
  public:
   explicit DeepEPGainPanel(Selection* selection, QWidget* parent = nullptr);
   ValueTable table() const override;
-  // Steps of the selected run by EP degree on the chosen cluster; `steps` is empty until they are computed.
-  void setSteps(std::vector<StepChoices> steps, const ClusterQuestion& cluster);
+  // Steps on the chosen cluster by EP degree, those of the selected run first; it has none until they are computed.
+  void setSteps(std::vector<RunChoices> runs, const ClusterQuestion& cluster);
 
  protected:
   std::optional<Provenance> kind() const override;
@@ -99,6 +99,7 @@ class DeepEPGainPanel : public Panel {
   void ask();
   void draw();
   void fillSteps();
+  void addRow(const RunChoices& run, const QString& name, auto forms_at);  // forms_at(StepChoices)
   void showView();
   ValueTable stepsTable() const;
   QString gainText(double figure) const;  // "1.25 ×", "0.83 ms"
@@ -113,7 +114,7 @@ class DeepEPGainPanel : public Panel {
   FigureTable* steps_table_;
   QStackedWidget* views_;
   QComboBox *shape_, *axis_;
-  std::vector<StepChoices> steps_;
+  std::vector<RunChoices> runs_{1};
   int ep_ = 32;
   AskedRouting routing_ = AskedRouting::forced;
   Question question_;

@@ -426,6 +426,14 @@ QString ThisImbalancePanel::choiceText(const char* choice, Speedup StepChoices::
   return QString("%1 ").arg(choice) + (is_common ? verbOf(all) + gainText(all, is_long) : texts.join(", "));
 }
 
+std::vector<RunChoices> ThisImbalancePanel::choicesOfRuns() const {
+  if (costs_.choices.size() == 1) return {{{}, costs_.choices.front()}};
+  std::vector<RunChoices> runs;
+  for (std::size_t run = 0; run < costs_.choices.size(); ++run)
+    if (run == 0 || !shown_.runs[run].is_forced) runs.push_back({shown_.runs[run].letter, costs_.choices[run]});
+  return runs;
+}
+
 QString ThisImbalancePanel::gainsText(bool is_long) const {
   QStringList texts{choiceText("MXFP8", &StepChoices::mxfp8, is_long)};
   if (shown_.cluster.routing == AskedRouting::live)

@@ -28,7 +28,8 @@ class ThisImbalancePanel : public Panel {
   void answerNow();  // computes the costs of the present loads at once, also if the panel is hidden
   // The selected run's step by EP degree; empty until they are computed.
   const std::vector<StepChoices>& choices() const { return costs_.choices.front(); }
-  int lines() const { return lines_; }  // of the table
+  std::vector<RunChoices> choicesOfRuns() const;  // those of the selected run first; without those of forced balance
+  int lines() const { return lines_; }            // of the table
 
  signals:
   void answerChanged();

@@ -311,7 +311,8 @@ QString TimeOfAStepPanel::status() const {
   if (routing_->currentIndex() != static_cast<int>(AskedRouting::live)) return {};
   const auto frame = selection_->frame();
   if (!frame) return {};
-  const QString time = timeStatus(frame->step, true);
+  const QString run = selection_->histories().size() > 1 ? runLetter(*selection_, selection_->run()) + ", " : QString();
+  const QString time = run + timeStatus(frame->step, true);
   return showsLayer() ? QString("layer %1, %2").arg(selection_->layer()).arg(time) : time;
 }
 

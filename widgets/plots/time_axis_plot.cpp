@@ -133,8 +133,11 @@ const std::vector<Mark>& TimeAxisPlot::marks() const {
   const History* history = selection_->history();
   const std::uint64_t sequence = history ? history->sequence() : 0;
   const bool is_same_run = std::exchange(marked_, history) == history;
-  if (std::exchange(marks_sequence_, sequence) != sequence || !is_same_run)
+  if (std::exchange(marks_sequence_, sequence) != sequence || !is_same_run) {
     marks_ = history ? marks_of(*history) : std::vector<Mark>{};
+    // What a run logs changes no curve.
+    std::erase_if(marks_, [](const Mark& mark) { return mark.text.starts_with("telemetry."); });
+  }
   return marks_;
 }
 

@@ -274,6 +274,7 @@ void TokensAndSamplePanel::setEditable(bool editable) {
 void TokensAndSamplePanel::beginEditing() {
   findText();
   editor_->setPlainText(text_ ? editableText(text_->text) : QString());
+  editor_->selectAll();  // typing replaces the text
   stack_->setCurrentIndex(1);
   editor_->setFocus();
 }
@@ -457,8 +458,8 @@ Panel::Answer TokensAndSamplePanel::answer() const {
     const QString written = QString("Loss of the %1: %2").arg(countedText(loss.tokens, "written token"), loss.mean());
     return {step_ == 0 ? "What does the untrained model write?" : "What does the model write?",
             {written + QString("; the prompt is underlined"),
-             QString("Loss of its own text: %1; prompt underlined").arg(loss.mean()),
-             QString("Loss of its own text: %1").arg(loss.mean()), QString("Own text: %1").arg(loss.mean())}};
+             QString("Loss of the written text: %1; prompt underlined").arg(loss.mean()),
+             QString("Loss of the written text: %1").arg(loss.mean()), QString("Written text: %1").arg(loss.mean())}};
   }
   const TokenLayer* routed = find_layer(*text_, selection_->layer());
   if (!routed || routed->experts_TK.empty()) return {};

@@ -70,9 +70,10 @@ TEST(Mxfp8OnAGpu, IsNotToldApartAndGoodEnough) {
   EXPECT_EQ(c.steps, (StepRange{350, 699}));
   EXPECT_LT(std::fabs(c.gap), 0.0004f) << verdict_sentence(c);
   EXPECT_NEAR(c.matters, 0.0025 * 0.93, 1e-4) << "0.25 % of BF16's mean loss";
-  EXPECT_NE(verdict_sentence(c).find("good enough, unconfirmed: loss gap -0.0001 +-0.0021 nats/token over steps 350 to 699, "
-                                     "less than the 0.0024 that matter"),
-            std::string::npos)
+  EXPECT_NE(
+      verdict_sentence(c).find("good enough, unconfirmed: loss gap -0.0001 +-0.0021 nats/token over steps 350 to 699, "
+                               "less than the 0.0024 that matter"),
+      std::string::npos)
       << verdict_sentence(c);
 }
 
