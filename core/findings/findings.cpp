@@ -168,11 +168,12 @@ class Reading {
   void read_frames(QuantWatch& quants) {
     frames_.resize(blocks());
     for (std::int64_t b = 0; b < blocks(); ++b) {
-      if (!completes_window(b)) continue;
-      const std::int64_t begin = block(b).last + 1 - kMeanBlocks * kBlock;
-      frames_[b] = frames_of({begin, block(b).last});
+      const bool is_counted = completes_window(b);
+      if (!is_counted && b + 1 < blocks()) continue;  // panels show the newest figures, and findings state them
+      const std::int64_t begin = std::max(axis_.positions().first, block(b).last + 1 - kMeanBlocks * kBlock);
+      if (is_counted) frames_[b] = frames_of({begin, block(b).last});
       const auto quant = history_.quant_frame_at(axis_.step(block(b).last));
-      if (quant && quant->step >= axis_.step(begin)) quants.frame(*quant);
+      if (quant && quant->step >= axis_.step(begin)) quants.frame(*quant, is_counted);
     }
   }
 

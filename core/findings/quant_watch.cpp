@@ -21,7 +21,7 @@ void QuantWatch::note(FindingKind kind, const QuantFrame& quant, double value, b
   found.worst = quant;
 }
 
-void QuantWatch::frame(const TelemetryFrame& frame) {
+void QuantWatch::frame(const TelemetryFrame& frame, bool is_counted) {
   step_ = frame.step;
   fresh_.clear();
   for (const QuantFrame& quant : frame.quants) {
@@ -37,9 +37,11 @@ void QuantWatch::frame(const TelemetryFrame& frame) {
   }
   for (auto& [group, found] : fresh_) {
     const auto before = faults_.find(group);
-    found.frames = before == faults_.end() ? 1 : before->second.frames + 1;
+    found.frames = (before == faults_.end() ? 0 : before->second.frames) + int{is_counted};
     found.first_step = before == faults_.end() ? step_ : before->second.first_step;
   }
+  std::erase_if(fresh_, [](const auto& fault) { return fault.second.frames == 0; });
+  if (!is_counted) fresh_.merge(faults_);
   faults_ = fresh_;
 }
 

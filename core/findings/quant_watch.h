@@ -41,7 +41,8 @@ void describe(const QuantFault& fault, Finding& finding);
 class QuantWatch {
  public:
   explicit QuantWatch(int run) : run_(run) {}
-  void frame(const TelemetryFrame& frame);  // steps must rise
+  // Steps must rise. A frame that is not counted only brings the figures of earlier faults up to date.
+  void frame(const TelemetryFrame& frame, bool is_counted = true);
   void findings(std::vector<Finding>& out) const;
 
  private:

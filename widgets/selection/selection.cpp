@@ -160,7 +160,9 @@ std::int64_t Selection::windowStep() const {
 }
 
 void Selection::setVerdictSteps(std::vector<std::int64_t> steps) {
-  if (std::exchange(verdict_steps_, std::move(steps)) != verdict_steps_) emit timeChanged();
+  if (std::exchange(verdict_steps_, std::move(steps)) == verdict_steps_) return;
+  frames_.history = nullptr;
+  emit timeChanged();
 }
 
 void Selection::setRange(StepRange range) {
@@ -187,7 +189,10 @@ const Selection::FrameCache& Selection::frames() const {
   frames_ = {.history = current, .sequence = sequence, .step = step_, .frame = {}, .quant_frame = {}};
   if (current) {
     frames_.frame = current->frame_at(step_);
-    frames_.quant_frame = current->quant_frame_at(following_ && held_quants_ >= 0 ? held_quants_ : step_);
+    // The statistics that the verdict judges, unless settings, such as formats, were changed after it.
+    const std::int64_t judged =
+        current->settings_at(windowStep()) == current->settings_at(step_) ? windowStep() : step_;
+    frames_.quant_frame = current->quant_frame_at(following_ && held_quants_ >= 0 ? held_quants_ : judged);
   }
   return frames_;
 }
