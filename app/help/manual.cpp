@@ -31,6 +31,8 @@ constexpr int kTitleRole = Qt::UserRole + 1;
 constexpr int kSearchMs = 300;  // pause in typing after which the page is laid out with the hits
 constexpr int kManualWidth = 1040, kManualHeight = 720, kPagesWidth = 248;
 
+const QRegularExpression& patternOf(const QString& word);
+
 // Makes pictures as wide as the text.
 class ManualText : public QTextBrowser {
  public:
@@ -189,8 +191,7 @@ QString ManualWindow::listHits() {
 bool ManualWindow::showHit(int behind) {
   QList<QTextEdit::ExtraSelection> marks;
   const auto number = [this](const QTextBlock& block) {
-    return std::ranges::count_if(words(),
-                                 [&](const QString& word) { return block.text().contains(word, Qt::CaseInsensitive); });
+    return std::ranges::count_if(words(), [&](const QString& word) { return block.text().contains(patternOf(word)); });
   };
   qsizetype word_count = 1;
   const QTextBlock first = text_->document()->begin();
@@ -204,7 +205,7 @@ bool ManualWindow::showHit(int behind) {
   shown.setForeground(QColor(c.on_accent));
   other.setBackground(QColor(c.accent_soft));
   for (const QString& word : words())
-    for (QTextCursor at = text_->document()->find(word); !at.isNull(); at = text_->document()->find(word, at))
+    for (QTextCursor at; !(at = text_->document()->find(patternOf(word), at)).isNull();)
       marks.append({at, at.block() == hit ? shown : other});
   text_->setExtraSelections(marks);
   if (!hit.isValid()) return false;
@@ -252,10 +253,10 @@ ManualWindow* openManualPage(QWidget* parent, const QString& path) {
 
 namespace {
 
-constexpr int kTreeLevels = 4;               // levels from a program in a build folder up to its source tree
-constexpr int kShortestBeginning = 3;        // letters of a synonym that are enough
-constexpr std::size_t kLettersPerError = 4;  // of a word that is spelled otherwise, whose first letter is right
-constexpr int kNamedPage = 100;              // words in a title for which a synonym that is the title counts
+constexpr int kTreeLevels = 4;                   // levels from a program in a build folder up to its source tree
+constexpr int kShortestBeginning = 3;            // letters of a synonym that are enough
+constexpr std::size_t kLettersPerError = 4;      // of a word that is spelled otherwise, whose first letter is right
+constexpr int kNamedPage = 1000, kPerName = 10;  // words in a title for which a page's first name and later ones count
 
 struct PageText {
   ManualPage page;
@@ -298,6 +299,20 @@ QString stemOf(const QString& words) {
   return QString(words).replace('-', ' ').remove(kEnding);
 }
 
+// Finds a word with its forms, "route" in "routed", but not in "router". A word that no page has is found inside
+// others.
+const QRegularExpression& patternOf(const QString& word) {
+  static QHash<QString, QRegularExpression> patterns;
+  QRegularExpression& pattern = patterns[word];
+  if (!pattern.pattern().isEmpty()) return pattern;
+  const QString stem = QRegularExpression::escape(stemOf(word)).replace("\\ ", "[ -]");
+  pattern = QRegularExpression("\\b" + stem + "(e|es|ed|s|ing|ions?)?\\b", QRegularExpression::CaseInsensitiveOption);
+  const auto has_word = [&](const PageText& text) { return !text.paragraphs.filter(pattern).isEmpty(); };
+  if (std::ranges::none_of(pageTexts(), has_word))
+    pattern = QRegularExpression(QRegularExpression::escape(word), QRegularExpression::CaseInsensitiveOption);
+  return pattern;
+}
+
 struct SynonymLine {
   QString word, stem;
   QStringList synonyms;
@@ -328,13 +343,13 @@ QString nameOf(const ManualPage& page) {
 Weight weightOf(const PageText& text, ManualPage& hit) {
   qsizetype in_title = 0, in_headings = 0;
   for (const QString& word : hit.words) {
-    in_title += text.page.title.contains(word, Qt::CaseInsensitive);
-    in_headings += text.headings.contains(word, Qt::CaseInsensitive);
+    in_title += text.page.title.contains(patternOf(word));
+    in_headings += text.headings.contains(patternOf(word));
   }
   hit.places = 0;
   for (qsizetype i = 0; i < text.paragraphs.size(); ++i) {
     const auto in = [&](const QString& part) {
-      return [&part](const QString& word) { return part.contains(word, Qt::CaseInsensitive); };
+      return [&part](const QString& word) { return part.contains(patternOf(word)); };
     };
     hit.places += std::ranges::any_of(hit.words, in(text.paragraphs[i])) &&
                   std::ranges::all_of(hit.words, in(text.headers[i] + text.paragraphs[i]));
@@ -467,19 +482,19 @@ QList<ManualPage> manualPagesWith(const QString& query) {
     std::pair<Weight, ManualPage> best{{}, text.page};
     for (const QString& words : QStringList(typed.simplified()) + synonyms) {
       ManualPage hit = text.page;
-      hit.words = words.split(' ', Qt::SkipEmptyParts);
+      hit.words = withoutFillers(words).split(' ', Qt::SkipEmptyParts);
       const bool is_title = words.compare(hit.title, Qt::CaseInsensitive) == 0 && words != typed;
       const bool has_all = std::ranges::all_of(
-          hit.words, [&](const QString& word) { return !text.paragraphs.filter(word, Qt::CaseInsensitive).isEmpty(); });
+          hit.words, [&](const QString& word) { return !text.paragraphs.filter(patternOf(word)).isEmpty(); });
       if (const Weight weight = weightOf(text, hit);
           !is_title && has_all && (best.second.words.isEmpty() || weight > best.first))
         best = {weight, hit};
     }
     const qsizetype named = synonyms.indexOf(nameOf(text.page));
-    if (named >= 0) std::get<0>(best.first) += kNamedPage - named;
+    if (named >= 0) std::get<0>(best.first) += kNamedPage - kPerName * named;
     const qsizetype part_index = names.indexOf(nameOf(text.page));
     if (named < 0 && part_index >= 0 && !best.second.words.isEmpty())
-      std::get<0>(best.first) += kNamedPage / 2 - part_index;
+      std::get<0>(best.first) += kNamedPage / 2 - kPerName * part_index;
     if (named >= 0 || !best.second.words.isEmpty() || part_index >= 0) found << best;
   }
   std::ranges::stable_sort(found, std::greater{}, &std::pair<Weight, ManualPage>::first);
