@@ -256,8 +256,8 @@ class AnswersTest : public QObject {
         });
   }
 
-  // "The step waits for rank 3, which receives 1.46 times the mean; DeepEP saves 23.9 % of the network bytes": the rank
-  // and the multiple from the table, the share from the copies of the recording.
+  // "In step 9 all wait for rank 3, which receives 1.46 times the mean; DeepEP saves 23.9 % of the network bytes": the
+  // rank and the multiple from the table, the share from the copies of the recording.
   void answerOfAllToAllEqualsItsTable() {
     checkRuns<AllToAllPanel>([this](const Rows& rows, const std::vector<Told>& numbers) {
       std::map<double, double> received;
@@ -279,8 +279,9 @@ class AnswersTest : public QObject {
           if (node != source / per_node) deep_ep += volume.nodes_RN[static_cast<std::size_t>(source * nodes + node)];
       }
       std::vector<double> exact{largest * static_cast<double>(received.size()) / sum};
-      const bool names_rank = numbers.size() == (standard > 0 ? 3u : 2u);
-      if (names_rank) exact.insert(exact.begin(), received[numbers[0].value] == largest ? numbers[0].value : -1);
+      const bool names_rank = numbers.size() == (standard > 0 ? 4u : 3u);
+      if (names_rank) exact.insert(exact.begin(), received[numbers[1].value] == largest ? numbers[1].value : -1);
+      exact.insert(exact.begin(), static_cast<double>(frame->step));
       if (standard > 0) exact.push_back(100 * (1 - deep_ep / standard));
       return exact;
     });
@@ -498,7 +499,8 @@ class AnswersTest : public QObject {
         double sets = 1;  // number of sets of k experts
         for (int i = 0; i < run.info().top_k; ++i) sets *= (experts - i) / (i + 1);
         const double chance = whole_sets ? 100 / sets : 100 * k / experts;
-        const std::vector<double> exact{100 * unchanged / tokens, 0, std::max(0.001, chance)};  // "<0.001 %"
+        const std::vector<double> exact{100 * unchanged / tokens, 0, static_cast<double>(newest.step),
+                                        std::max(0.001, chance)};  // "<0.001 %"
         const QString problem = compare(sentence, exact);
         QVERIFY2(problem.isEmpty(), qPrintable(problem));
       }

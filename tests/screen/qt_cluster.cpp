@@ -487,9 +487,10 @@ class ClusterPanelsTest : public QObject {
     const double overload = dispatch_totals(router->volume, false).max_over_mean;
     const auto* matrix = panel.findChild<RankMatrix*>();
     const QString expected =
-        QString("What does routing cost? The step waits for rank %1, which receives %2 times the mean; ")
+        QString("What does routing cost? In step %3 all wait for rank %1, which receives %2 times the mean; ")
             .arg(matrix->fullest())
-            .arg(overload, 0, 'f', 2);
+            .arg(overload, 0, 'f', 2)
+            .arg(frame->step);
     QVERIFY2(panel.answerText().startsWith(expected), qPrintable(panel.answerText()));
     for (int rank = 0; rank < router->volume.ranks; ++rank)
       QVERIFY(matrix->barRect(rank).height() <= matrix->barRect(matrix->fullest()).height());

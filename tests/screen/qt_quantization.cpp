@@ -91,7 +91,7 @@ class QuantizationTest : public QObject {
       if (quant.gemm_class() == GemmClass::experts && (!worst || quant.sqnr_db < worst->sqnr_db)) worst = &quant;
     QVERIFY(worst);
     const QString answer = panel.answerText();
-    QVERIFY2(answer.startsWith(QStringLiteral("What does the format cost? 8.00 % to zero in layer 4, ")),
+    QVERIFY2(answer.startsWith(QStringLiteral("What does the format cost? 8.00 % flushed to zero in layer 4, ")),
              qPrintable(answer));
     const QString name = QStringLiteral("; lowest SQNR %1 dB in layer %2, %3 %4")
                              .arg(formatValue(static_cast<double>(worst->sqnr_db), 3))

@@ -257,7 +257,7 @@ class TextTest : public QObject {
     QCOMPARE(panel.findChild<TokenTextView*>()->text()->text, std::string("int main"));
     QVERIFY(panel.csv().startsWith("step,position,byte"));
     QVERIFY(panel.csv().contains("\n30,0,105,"));
-    choose(&panel, "Displayed text", "probe");
+    choose(&panel, "Displayed text", "probe text");
     selection.setStep(4);
     panel.grab();
     QVERIFY(panel.csv().contains("\n0,0,97,"));
@@ -290,7 +290,8 @@ class TextTest : public QObject {
   void editedProbeIsAskedForWithEscapes() {
     Selection selection;
     TokensAndSamplePanel panel(&selection, TokensAndSamplePanel::Shows::probe_and_data);
-    show(selection, panel, madeRun("a\\b\n\x01"));
+    const auto run = madeRun("a\\b\n\x01");
+    show(selection, panel, run);
     QSignalSpy probe_requests(&panel, &TokensAndSamplePanel::probeWanted);
     auto* texts = panel.findChild<QComboBox*>();
     QCOMPARE(texts->findText("own text..."), -1);  // there is no run in training
@@ -298,7 +299,7 @@ class TextTest : public QObject {
     panel.setEditable(true);
     QVERIFY(!editor->isVisible());
     texts->setCurrentText("own text...");
-    QCOMPARE(texts->currentText(), QString("probe"));
+    QCOMPARE(texts->currentText(), QString("probe text"));
     QVERIFY(editor->isVisible());
     QCOMPARE(editor->toPlainText(), QString("a\\\\b\n\\x01"));
     const auto press = [&] { QTest::mouseClick(button(&panel, "Use this text"), Qt::LeftButton); };
@@ -310,6 +311,22 @@ class TextTest : public QObject {
     QCOMPARE(probe_requests.count(), 1);
     QCOMPARE(probe_requests[0][0].toString(), QString("two\\nlines\\t."));
     QVERIFY(!editor->isVisible());
+    // Once it is routed, the list names it, and brings the first text back.
+    std::int64_t step = selection.step();
+    auto own_text = std::make_shared<TokenFrame>(*selection.history()->text_at(TextKind::probe, step));
+    own_text->text = "of my own";
+    run->set_edited_probe(own_text);
+    selection.refresh();
+    panel.grab();
+    QCOMPARE(texts->currentText(), QString("own text"));
+    texts->setCurrentText("first probe text");
+    QCOMPARE(texts->currentText(), QString("own text"));
+    QCOMPARE(probe_requests[1][0].toString(), QString("a\\\\b\\n\\x01"));
+    RoutingStabilityPanel stability(&selection);
+    stability.restoreState({{"against", 2}});
+    stability.grab();
+    QTRY_VERIFY(stability.answerText().startsWith("Is the routing settled? "));
+    QVERIFY2(stability.caption().contains("of the earlier text"), qPrintable(stability.caption()));
   }
 
   void specialisationIsSortedByDomain() {
@@ -496,7 +513,7 @@ class TextTest : public QObject {
     QVERIFY2(domains.answerText().startsWith("What does this expert get? Expert 2 gets "),
              qPrintable(domains.answerText()));
     CoactivationPanel pairs(&selections[1]);
-    answered(pairs, selections[1], "Tokens of 1 also go to expert 0: 3.0 \u00d7 as often as by chance");
+    answered(pairs, selections[1], "Tokens of expert 1 also go to 0: 3.0 \u00d7 as often as by chance");
     SpecialisationPanel bytes(&selections[2]);
     choose(&bytes, "Figure", "use by byte");
     answered(bytes, selections[2], "Expert 3 gets 4.0 \u00d7 its share of brackets");
@@ -506,7 +523,8 @@ class TextTest : public QObject {
              "Expert 2 is the first choice of 40.0 % of the probe's tokens, 3 experts share the rest");
     RoutingStabilityPanel stability(&selections[4]);
     stability.restoreState({{"against", 2}});
-    answered(stability, selections[4], "50.0 % of the tokens keep their experts since step 0 (by chance 16.7 %)");
+    answered(stability, selections[4],
+             "No: 50.0 % of the tokens keep their experts since step 0, 40 steps before (by chance 16.7 %)");
   }
 
   void nothingIsShownOfARunWithoutTexts() {

@@ -266,9 +266,8 @@ const VolumeFrame* AllToAllPanel::volume(const TelemetryFrame* frame) const {
 QString AllToAllPanel::status() const {
   const auto shown = selection_->frame();
   if (!hasVolume()) return {};
-  QStringList parts{QString("dispatch of layer %1").arg(selection_->layer())};
+  QStringList parts{timeStatus(shown->step, true), QString("dispatch of layer %1").arg(selection_->layer())};
   if (deduplicated()) parts << QString("DeepEP");
-  parts << timeStatus(shown->step, true);
   return parts.join(QStringLiteral(", "));
 }
 
@@ -288,8 +287,10 @@ Panel::Answer AllToAllPanel::answer() const {
   if (!(totals.received > 0)) return {};
   const QString times = QString("%1 times the mean").arg(totals.max_over_mean, 0, 'f', 2);
   const bool is_even = totals.max_over_mean < kEvenRanks;
-  const QString waits = is_even ? QString("All ranks receive about the same, at most %1").arg(times)
-                                : QString("The step waits for rank %1, which receives %2").arg(fullest).arg(times);
+  const QString in_step = "In " + selection_->rangeText({shown->step, shown->step});  // Expert load is of many steps
+  const QString waits =
+      in_step + (is_even ? QString(" all ranks receive about the same, at most %1").arg(times)
+                         : QString(" all wait for rank %1, which receives %2").arg(fullest).arg(times));
   const QString short_form = is_even ? QString("Ranks are even: at most %1").arg(times)
                                      : QString("Rank %1 receives %2").arg(fullest).arg(times);
   if (selection_->history()->settings_at(shown->step)->holds(&RouterConfig::force_balance))

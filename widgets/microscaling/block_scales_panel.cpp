@@ -302,7 +302,8 @@ Panel::Answer BlockScalesPanel::answer() const {
   if (hasLosses() && losing > 0) {
     const QString lost = formatPercent(static_cast<double>(losing) / losses_.sampled);
     const QString losers = QString("%1 of the blocks lose 1/8 of their values or more").arg(lost);
-    return {"How many blocks lose values?", {losers, QString("%1 of the blocks: \u2265 1/8 lost").arg(lost)}};
+    return {"How many blocks lose values?",
+            {losers, QString("%1 of the blocks lose \u2265 1/8 of their values").arg(lost)}};
   }
   return {question, {range + commonest_text, range}};
 }

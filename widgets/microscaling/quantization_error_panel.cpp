@@ -226,7 +226,8 @@ Panel::Answer QuantizationErrorPanel::answer() const {
   };
   QString lost;
   if (const QuantFrame* worst = all.most_underflow; worst && worst->underflow > underflow_limit(worst->format)) {
-    const QString head = run + QString("%1 to zero in %2").arg(formatPercent(worst->underflow), nameOf(*worst, true));
+    const QString head =
+        run + QString("%1 flushed to zero in %2").arg(formatPercent(worst->underflow), nameOf(*worst, true));
     answer.answers << head + QString("; lowest SQNR %1 dB in %2").arg(lowest, nameOf(*all.worst, true)) << head;
     return answer;
   }

@@ -280,7 +280,7 @@ bool LinePlot::isActive(std::size_t series) const {
     return line_series.history.get() == selection_->history();
   };
   const bool only = std::ranges::all_of(series_, is_active_run);
-  return only ? series == 0 : is_active_run(series_[series]);
+  return only ? series == chosen_ : is_active_run(series_[series]);
 }
 
 // Returns the names of the curves with their values at the crosshair, or at the cursor if there is no crosshair. The

@@ -42,6 +42,7 @@ class LinePlot : public TimeAxisPlot {
 
   std::function<QString(std::int64_t step)> note;  // a last line of the readout; empty: none
   void setSeries(std::vector<LineSeries> series);
+  void setChosen(std::size_t series) { chosen_ = series; }  // the bold one, if all are of the active run
   void setReferences(std::vector<ReferenceLine> references) { references_ = std::move(references); }
   void setCaption(const QString& caption) { caption_ = caption; }  // name and unit, along the value axis
   void setLogValues(bool log);
@@ -104,6 +105,7 @@ class LinePlot : public TimeAxisPlot {
   void paintReferences(QPainter& painter) const;
 
   std::vector<LineSeries> series_;
+  std::size_t chosen_ = 0;
   std::vector<std::vector<Column>> columns_;
   std::vector<ReferenceLine> references_;
   QString caption_;

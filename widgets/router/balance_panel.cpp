@@ -168,8 +168,9 @@ Panel::Answer BalancePanel::answer() const {
   const float median =
       uses_window ? window_median : history.value_at(Metric::max_vio_p50, kWholeRun, selection_->step());
   const QString first = QString("Most uneven %1 %2: %3").arg(uses_window ? "over" : "at", range, worst_text);
-  return {question,
-          {first + QString("; median layer %1").arg(formatValue(double{median}, 3)), first, worst_text + in_range}};
+  return {
+      question,
+      {first + QString("; median layer %1").arg(formatValue(double{median}, 3)), first, "Most uneven: " + worst_text}};
 }
 
 Metric BalancePanel::percentileMetric(int percentile) const {

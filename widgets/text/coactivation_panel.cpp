@@ -535,8 +535,8 @@ Panel::Answer CoactivationPanel::answer() const {
     return QString(form).arg(best / experts).arg(best % experts).arg(times);
   };
   return {"Which experts work together?",
-          {answer("Tokens of %1 also go to expert %2: %3 \u00d7 as often as by chance"),
-           answer("%1 also to %2: %3 \u00d7 chance")}};
+          {answer("Tokens of expert %1 also go to %2: %3 \u00d7 as often as by chance"),
+           answer("Experts %1 and %2 share tokens: %3 \u00d7 chance"), answer("Experts %1 and %2: %3 \u00d7 chance")}};
 }
 
 QString CoactivationPanel::status() const {

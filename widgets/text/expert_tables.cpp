@@ -34,11 +34,8 @@ LegendScale ExpertGrid::legend(bool dark) const {
 }
 
 ExpertGrid costsByDomain(const ExpertScan& scan, int layer) {
-  ExpertGrid table{.rows = {"all text"},
-                   .columns = {},
-                   .row_title = "change of the loss without the expert, nats/token",
-                   .column_title = "expert",
-                   .cells = {}};
+  ExpertGrid table{
+      .rows = {"all text"}, .row_title = "change of the loss without the expert, nats/token", .column_title = "expert"};
   int experts = 0;
   for (const ExpertCost& cost : scan.experts) experts = std::max(experts, cost.expert + 1);
   const bool by_domain = scan.domains.size() > 1;
@@ -58,10 +55,7 @@ ExpertGrid costsByDomain(const ExpertScan& scan, int layer) {
 
 ExpertGrid prunedModels(const ExpertScan& scan) {
   ExpertGrid table{.rows = {"smallest divergence", "smallest saliency", "random choice"},
-                   .columns = {},
-                   .row_title = "change of the loss, nats/token, by number of experts removed from every layer",
-                   .column_title = {},
-                   .cells = {}};
+                   .row_title = "change of the loss, nats/token, by number of experts removed from every layer"};
   int experts = 0;
   for (const ExpertCost& cost : scan.experts) experts = std::max(experts, cost.expert + 1);
   for (const PrunedModel& model : scan.pruning) table.columns << QString("%1 of %2").arg(model.removed).arg(experts);
@@ -87,10 +81,7 @@ QStringList costAnswers(const ExpertScan& scan) {
 
 ExpertGrid similarExperts(const LayerSimilarity& layer, const std::vector<int>& order) {
   ExpertGrid table{.rows = {},
-                   .columns = {},
                    .row_title = "cosine of two experts' outputs for the same token",
-                   .column_title = {},
-                   .cells = {},
                    .unit = "cosine",
                    .least_scale = 0.2};
   for (const int expert : order) table.rows << QString::number(expert);

@@ -49,9 +49,9 @@ class MeasureButton : public QPushButton {
 };
 
 struct ExpertGrid {
-  QStringList rows, columns;
-  QString row_title, column_title;
-  std::vector<FigureOfPieces> cells;  // row by row; NaN: not measured
+  QStringList rows{}, columns{};
+  QString row_title{}, column_title{};
+  std::vector<FigureOfPieces> cells{};  // row by row; NaN: not measured
   QString unit = "nats/token";
   double least_scale = 0;  // smallest absolute value at which the colours end
 

@@ -4,16 +4,19 @@
 #include <functional>
 
 #include "core/frame/specialisation.h"
+#include "widgets/look/counted_text.h"
 #include "widgets/look/tokens.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/matrix_plot.h"
 #include "widgets/selection/compared_runs.h"
+#include "widgets/text/token_text_view.h"
 
 namespace moescope {
 namespace {
 
 enum Against { kShortBefore, kHalfway, kFirst, kPinned };
 constexpr std::size_t kMaxLines = 6;   // most lines; of more layers, only lowest, mean and highest are drawn
+constexpr float kSettled = 0.9f;       // share of the tokens, or choices, from which on the routing is settled
 constexpr int kReportedRoutings = 16;  // number of routings that the worker reads before it reports
 
 // Returns a figure of the values that are not missing: PyramidBin's min, max or mean().
@@ -57,6 +60,7 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
   bars_->figure = [this](int row) { return figure(track_.layers()[row], selection_->step()); };
   connect(bars_, &BandBars::rowChosen, this, [this](int row) { selection_->setLayer(track_.layers()[row]); });
   followSelection(bars_);
+  followSelection(lines_);
 
   stack_ = new QStackedWidget(this);
   for (PlotFrame* plot : std::initializer_list<PlotFrame*>{lines_, layers_, bars_}) stack_->addWidget(plot);
@@ -70,8 +74,9 @@ RoutingStabilityPanel::RoutingStabilityPanel(Selection* selection, QWidget* pare
                        "choices unchanged: share of the chosen experts that are the same, counted one by one; at least "
                        "the share of unchanged tokens");
   against_ = makeChoice(
-      {"against 100 steps before", "against half the steps", "against the first", "against this step"}, "Earlier step",
-      "Earlier routing of the same probe text that each step is compared with. The last choice keeps the step at\n"
+      {"against 100+ steps before", "against half the steps", "against the first", "against this step"}, "Earlier step",
+      "Earlier routing of the same probe text that each step is compared with. 100+ steps before: the newest one that\n"
+      "is at least 100 steps older. The last choice keeps the step at "
       "which the cursor is now; choose it again to keep another one");
   for (QComboBox* choice : {figure_, against_})
     connect(choice, &QComboBox::currentIndexChanged, this, &RoutingStabilityPanel::markAll);
@@ -207,6 +212,7 @@ void RoutingStabilityPanel::refillLines() {
   }
   lines_->setCaption(valueCaption());
   lines_->setReferences({{static_cast<double>(baseline()), QString("chance %1").arg(formatPercent(baseline()))}});
+  lines_->setChosen(layers.size() <= kMaxLines ? std::max(0, index_in(layers, selection_->layer())) : 0);
   lines_->setSeries(std::move(all));
 }
 
@@ -283,15 +289,19 @@ Panel::Answer RoutingStabilityPanel::answer() const {
   const QString what =
       (wholeSets() ? QString("%1 of the tokens keep their experts") : QString("%1 of the choices are unchanged"))
           .arg(formatPercent(share));
-  const QString chance = QString(" (by chance %1)").arg(formatPercent(baseline()));
-  const QString against = QString(" since step %1").arg(formatCount(point->reference));
-  return {"Is the routing settled?", {what + against + chance, what + against, what}};
+  const QString said = (share >= kSettled ? QString("Yes: ") : QString("No: ")) + what,
+                against = QString(" since step %1").arg(formatCount(point->reference)),
+                before = QString(", %1 before").arg(countedText(point->step - point->reference, "step")),
+                chance = QString(" (by chance %1)").arg(formatPercent(baseline()));
+  return {"Is the routing settled?", {said + against + before + chance, said + against + before, said + against, said}};
 }
 
 QString RoutingStabilityPanel::status() const {
   const StabilityPoint* point = selection_->history() ? track_.at(selection_->step()) : nullptr;
   if (!point) return {};
-  return QString("%1, against step %2").arg(timeStatus(point->step, false), formatCount(point->reference));
+  std::int64_t step = point->step;
+  return earlierText(*selection_, selection_->history()->text_at(TextKind::probe, step).get()) +
+         QString("%1, against step %2").arg(timeStatus(point->step, false), formatCount(point->reference));
 }
 
 // Lists the values of the visible steps, or the values of the bars.

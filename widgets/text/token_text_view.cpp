@@ -38,6 +38,19 @@ QRgb shade(double position, int step, bool dark) {
 
 }  // namespace
 
+std::shared_ptr<const TokenFrame> probeText(const History& run, std::int64_t& step) {
+  const auto edited = run.edited_probe_at(step);
+  return edited ? edited : run.text_at(TextKind::probe, step);
+}
+
+QString earlierText(const Selection& selection, const TokenFrame* text) {
+  std::int64_t step = selection.step();
+  const auto probe = probeText(*selection.history(), step);
+  const bool is_of_it =
+      !probe || !text || probe->text.starts_with(text->prompt > 0 ? text->text.substr(0, text->prompt) : text->text);
+  return is_of_it ? QString() : QString("of the earlier text, ");
+}
+
 ExpertColors ExpertColors::byId(int n_experts, bool dark) {
   // The anchors, in steps of three on their cycle, then the further colours.
   const auto& anchors = moescope::colors(dark).experts;

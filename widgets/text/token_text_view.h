@@ -10,6 +10,7 @@
 #include "core/frame/frame.h"
 #include "widgets/plots/color_scale.h"
 #include "widgets/plots/plot_frame.h"
+#include "widgets/selection/selection.h"
 
 namespace moescope {
 
@@ -30,6 +31,11 @@ class ExpertColors {
  private:
   std::vector<QRgb> colors_;
 };
+
+// Returns the probe text at the step, as Tokens shows it, and sets `step` to that of its routing; nullptr: none.
+std::shared_ptr<const TokenFrame> probeText(const History& run, std::int64_t& step);
+// "of the earlier text, " if a routed text, or the prompt of a sample, is not from the probe text.
+QString earlierText(const Selection& selection, const TokenFrame* text);
 
 class TokenTextView : public PlotFrame {
   Q_OBJECT

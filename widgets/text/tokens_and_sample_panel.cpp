@@ -27,7 +27,9 @@ constexpr std::size_t kMaxProbeBytes = 1024;  // limit of telemetry.probe in the
 constexpr int kShownTexts = 20;               // entries of the list of texts without scrolling
 constexpr int kFirstToken = 8;                // token whose path is shown until one is selected
 
-const QString kOwnText = QStringLiteral("own text...");  // opens the editor of the probe text
+const QString kOwnText = QStringLiteral("own text");
+const QString kWriteText = QStringLiteral("own text...");       // opens the editor of the probe text
+const QString kFirstText = QStringLiteral("first probe text");  // brings it back after an own text
 
 // Returns the text for editing: line feeds as such, other special bytes as escapes.
 QString editableText(const std::string& bytes) {
@@ -84,7 +86,7 @@ std::vector<TokenPathPlot::Piece> TokenPathPlot::pieces() const {
         box.setTop(free_box.bottom() - share * all.height());
         free_box.setBottom(box.top());
       }
-      pieces.push_back({box, layer.layer, layer.experts_TK[slot], shares[k], layer.scores_TK[slot]});
+      pieces.push_back({box, layer.layer, layer.experts_TK[slot], shares[k]});
     }
   }
   return pieces;
@@ -153,15 +155,7 @@ void TokenPathPlot::paintOverlay(QPainter& painter) {
 
 QStringList TokenPathPlot::readoutAt(QPoint position) const {
   const Piece* piece = pieceAt(position);
-  if (!piece) return {};
-  const auto column =
-      std::ranges::find_if(columns_, [&](const TokenTextView::Row& c) { return c.layer->layer == piece->layer; });
-  const float margin = column->layer->margin_T[position_];
-  QStringList lines{
-      QString("layer %1, expert %2").arg(piece->layer).arg(piece->expert),
-      QString("%1 of the mixing weights, score %2").arg(formatPercent(piece->share), formatValue(piece->score))};
-  if (!is_missing(margin)) lines << QString("margin of its choice %1").arg(formatValue(margin));
-  return lines;
+  return piece ? describe(position_, piece->layer) : QStringList();
 }
 
 void TokenPathPlot::mousePressEvent(QMouseEvent* event) {
@@ -179,6 +173,7 @@ TokensAndSamplePanel::TokensAndSamplePanel(Selection* selection, Shows shows, QW
   path_ = new TokenPathPlot(this);
   path_->setAccessibleName("Path of one token");
   path_->refill = [this] { refillPath(); };
+  path_->describe = view_->describe;
   followSelection(view_);
   followSelection(path_);
   connect(view_, &TokenTextView::tokenChosen, this, [this](int position, int layer) {
@@ -214,13 +209,15 @@ TokensAndSamplePanel::TokensAndSamplePanel(Selection* selection, Shows shows, QW
 
 void TokensAndSamplePanel::addControls() {
   if (shows_ == Shows::probe_and_data) {
-    what_ = makeChoice({"probe"}, "Displayed text",
+    what_ = makeChoice({"probe text"}, "Displayed text",
                        "The probe text, or the newest passage of the data that was trained on, by domain. Own text: "
                        "write another probe text, which is routed immediately");
     connect(what_, &QComboBox::currentIndexChanged, this, [this] {
-      if (what_->currentText() == kOwnText) {
+      const QString chosen = what_->currentText();
+      if (chosen == kWriteText || chosen == kFirstText) {
         what_->setCurrentIndex(0);
-        return beginEditing();
+        if (chosen == kWriteText) return beginEditing();
+        emit probeWanted(first_probe_);
       }
       stack_->setCurrentWidget(view_);
       view_->markDirty();
@@ -253,12 +250,17 @@ QWidget* TokensAndSamplePanel::makeEditor() {
   editor_->setFont(QFont(QStringLiteral("monospace")));
   column->addWidget(editor_);
   auto* row = new QHBoxLayout;
-  problem_ = new QLabel("Any byte: \\x41. A backslash: \\\\", page);
+  problem_ = new QLabel(
+      QString("Type a text of at most %1. The model routes it immediately").arg(countedText(kMaxProbeBytes, "byte")),
+      page);
+  problem_->setToolTip("A byte that has no key: \\x01. A backslash: \\\\");
   row->addWidget(problem_, 1);
   auto* cancel = new QPushButton("Cancel", page);
   connect(cancel, &QPushButton::clicked, this, [this] { stack_->setCurrentWidget(view_); });
   row->addWidget(cancel);
   auto* apply = new QPushButton("Use this text", page);
+  apply->setShortcut(Qt::CTRL | Qt::Key_Return);
+  apply->setToolTip("Ctrl+Return");
   connect(apply, &QPushButton::clicked, this, &TokensAndSamplePanel::applyEdit);
   row->addWidget(apply);
   column->addLayout(row);
@@ -310,9 +312,14 @@ void TokensAndSamplePanel::fillTexts() {
   const bool probe = !info.config_toml.empty() || history->text_steps(TextKind::batch).empty() ||
                      !history->text_steps(TextKind::probe).empty();
   QStringList names;
-  if (probe) names << "probe";
+  std::int64_t step = selection_->step(), first_step = history->steps().first;
+  const auto shown_probe = probeText(*history, step), first_probe = history->text_at(TextKind::probe, first_step);
+  const bool is_own = probe && shown_probe && first_probe && shown_probe->text != first_probe->text;
+  if (is_own) first_probe_ = QString::fromStdString(escape_bytes(first_probe->text));
+  if (probe) names << (is_own ? kOwnText : QString("probe text"));
+  if (is_own && editable_) names << kFirstText;
   for (const std::string& domain : info.domains) names << QString::fromStdString(domain);
-  if (probe && editable_) names << kOwnText;
+  if (probe && editable_) names << kWriteText;
   QStringList shown;
   for (int i = 0; i < what_->count(); ++i) shown << what_->itemText(i);
   if (names == shown) return;
@@ -334,8 +341,7 @@ void TokensAndSamplePanel::findText() {
     return;
   }
   const std::string domain = wantedDomain().toStdString();
-  if (domain.empty() && (text_ = history->edited_probe_at(step_))) return;
-  text_ = history->text_at(domain.empty() ? TextKind::probe : TextKind::batch, step_);
+  text_ = domain.empty() ? probeText(*history, step_) : history->text_at(TextKind::batch, step_);
   while (text_ && !domain.empty() && text_->domain != domain) {
     --step_;
     text_ = history->text_at(TextKind::batch, step_);
@@ -429,7 +435,8 @@ QStringList TokensAndSamplePanel::describe(int position, int layer) const {
 
 QString TokensAndSamplePanel::tokensOfText() const {
   if (shows_ == Shows::sample) return QString("tokens");
-  return wantedDomain().isEmpty() ? QString("probe's tokens") : QString("passage's tokens");
+  if (!wantedDomain().isEmpty()) return QString("passage's tokens");
+  return what_->currentText() == kOwnText ? QString("tokens of the own text") : QString("probe's tokens");
 }
 
 // The tokens of the chosen expert, which the text shows in its colours.
@@ -442,10 +449,11 @@ Panel::Answer TokensAndSamplePanel::answerOfExpert(const TokenLayer& routed) con
     (place == experts ? first : further) += place != experts + routed.top_k;
   }
   const auto share = [&](int count) { return formatPercent(count / static_cast<double>(tokens.size())); };
-  const QString begin = QString("Expert %1 is the first choice of %2 of the %3");
-  const QString text = begin.arg(selection_->expert()).arg(share(first), tokensOfText());
-  const QString in_short =
-      QString("Expert %1 first: %2 of the %3").arg(selection_->expert()).arg(share(first), tokensOfText());
+  const auto of_expert = [&](const char* form) {
+    return QString(form).arg(selection_->expert()).arg(share(first), tokensOfText());
+  };
+  const QString text = of_expert("Expert %1 is the first choice of %2 of the %3"),
+                in_short = of_expert("Expert %1 first: %2 of the %3");
   return {"Which tokens does this expert get?",
           {text + (routed.top_k > 1 ? QString(", a further choice of %1").arg(share(further)) : QString()), text,
            in_short}};
@@ -501,8 +509,9 @@ QString TokensAndSamplePanel::status() const {
   if (!text_) return {};
   const QString time = timeStatus(step_, false);
   const TextLoss loss = lossOf(*text_);
-  if (shows_ == Shows::sample || loss.tokens == 0) return time + nextSample();
-  const QString name = wantedDomain().isEmpty() ? QString("probe loss") : QString("loss of this passage");
+  if (shows_ == Shows::sample) return earlierText(*selection_, text_.get()) + time + nextSample();
+  if (loss.tokens == 0) return time;
+  const QString name = wantedDomain().isEmpty() ? QString("loss of this text") : QString("loss of this passage");
   return QString("%1, %2 %3, %4").arg(time, name, loss.mean(), countedText(token_spans(*text_).size(), "token"));
 }
 

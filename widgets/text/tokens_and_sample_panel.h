@@ -21,6 +21,7 @@ class TokenPathPlot : public PlotFrame {
 
  public:
   using PlotFrame::PlotFrame;
+  std::function<QStringList(int position, int layer)> describe;  // the readout
   void setPath(std::shared_ptr<const TokenFrame> text, int position, std::vector<TokenTextView::Row> columns);
   void setCurrent(int layer, int expert) {
     layer_ = layer;
@@ -44,7 +45,7 @@ class TokenPathPlot : public PlotFrame {
   struct Piece {
     QRectF box;
     int layer, expert;
-    float share, score;
+    float share;
   };
   QStringList titles() const;  // from long to short
   std::vector<Piece> pieces() const;
@@ -108,6 +109,7 @@ class TokensAndSamplePanel : public Panel {
   bool editable_ = false;
   std::string token_text_;  // text to which token_ belongs
   QString wished_;          // domain restored before the run was known
+  QString first_probe_;     // with escapes, while an own text takes its place
 };
 
 }  // namespace moescope
