@@ -289,11 +289,13 @@ Panel::Answer RoutingStabilityPanel::answer() const {
   const QString what =
       (wholeSets() ? QString("%1 of the tokens keep their experts") : QString("%1 of the choices are unchanged"))
           .arg(formatPercent(share));
-  const QString said = (share >= kSettled ? QString("Yes: ") : QString("No: ")) + what,
+  const QString verdict_text = (share >= kSettled ? QString("Yes: ") : QString("No: ")) + what,
                 against = QString(" since step %1").arg(formatCount(point->reference)),
                 before = QString(", %1 before").arg(countedText(point->step - point->reference, "step")),
                 chance = QString(" (by chance %1)").arg(formatPercent(baseline()));
-  return {"Is the routing settled?", {said + against + before + chance, said + against + before, said + against, said}};
+  return {"Is the routing settled?",
+          {verdict_text + against + before + chance, verdict_text + against + before, verdict_text + against,
+           verdict_text}};
 }
 
 QString RoutingStabilityPanel::status() const {

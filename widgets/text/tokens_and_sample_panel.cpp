@@ -449,11 +449,11 @@ Panel::Answer TokensAndSamplePanel::answerOfExpert(const TokenLayer& routed) con
     (place == experts ? first : further) += place != experts + routed.top_k;
   }
   const auto share = [&](int count) { return formatPercent(count / static_cast<double>(tokens.size())); };
-  const auto of_expert = [&](const char* form) {
+  const auto sentence = [&](const char* form) {
     return QString(form).arg(selection_->expert()).arg(share(first), tokensOfText());
   };
-  const QString text = of_expert("Expert %1 is the first choice of %2 of the %3"),
-                in_short = of_expert("Expert %1 first: %2 of the %3");
+  const QString text = sentence("Expert %1 is the first choice of %2 of the %3"),
+                in_short = sentence("Expert %1 first: %2 of the %3");
   return {"Which tokens does this expert get?",
           {text + (routed.top_k > 1 ? QString(", a further choice of %1").arg(share(further)) : QString()), text,
            in_short}};
