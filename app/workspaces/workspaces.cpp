@@ -96,7 +96,7 @@ MicroscalingWorkspace::MicroscalingWorkspace(Selection* selection, QWidget* pare
   map_ = addDock(tensor_lab_->map(), "dock_micro_map");
   microscope_ = addDock(tensor_lab_->microscope(), "dock_micro_microscope");
   setEssential({error_, microscope_});
-  setLeastRow(215);  // the microscope has a row of its table below the cards
+  setLeastRow(222);  // the microscope has a row of its table below the cards
   arrange();
   const auto tensor_missing = [this](const History& run) {
     const bool may_capture = run_origin(run.info()) == RunOrigin::checkpoint || !tensor_lab_->tensorName().isEmpty();
