@@ -250,9 +250,7 @@ QWidget* TokensAndSamplePanel::makeEditor() {
   editor_->setFont(QFont(QStringLiteral("monospace")));
   column->addWidget(editor_);
   auto* row = new QHBoxLayout;
-  problem_ = new QLabel(
-      QString("Type a text of at most %1. The model routes it immediately").arg(countedText(kMaxProbeBytes, "byte")),
-      page);
+  problem_ = new QLabel(QString("At most %1").arg(countedText(kMaxProbeBytes, "byte")), page);
   problem_->setToolTip("A byte that has no key: \\x01. A backslash: \\\\");
   row->addWidget(problem_, 1);
   auto* cancel = new QPushButton("Cancel", page);
