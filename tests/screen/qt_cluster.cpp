@@ -263,6 +263,7 @@ class ClusterPanelsTest : public QObject {
     gain.setSteps(runs, cluster);
     const auto* table = gain.findChild<FigureTable*>();
     QCOMPARE(table->rowCount(), 8);
+    QCOMPARE(table->horizontalHeaderItem(0)->text(), QString("\u00d7"));
     QCOMPARE(table->item(4, 0)->text(), QString("B: gain by DeepEP, \u00d7"));
     QCOMPARE(table->item(4, 3)->text(), QString::number(runs[1].steps[2].deep_ep.ratio, 'f', 2));
     QCOMPARE(Rows(gain.csv()).size(), std::size_t{10});

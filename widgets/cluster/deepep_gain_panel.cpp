@@ -247,6 +247,7 @@ void DeepEPGainPanel::setSteps(std::vector<RunChoices> runs, const ClusterQuesti
 // What each choice gains for the load of each run, and for a single run the speeds of all choices.
 void DeepEPGainPanel::fillSteps() {
   steps_table_->setRowCount(0);
+  steps_table_->horizontalHeaderItem(0)->setText(runs_.size() == 1 ? "\u00d7, tokens/s per GPU" : "\u00d7");
   for (const RunChoices& run : runs_) {
     const QString begin = run.letter.isEmpty() ? run.letter : run.letter + ": ", end = ", \u00d7";
     const bool has_mxfp8 = !std::isnan(run.steps.front().mxfp8.ratio);

@@ -76,7 +76,8 @@ class Panel::StatusLine : public QWidget {
     painter.drawText(rect(), Qt::AlignLeft | Qt::AlignVCenter, fittingText(forms, metrics, width()));
     const QString tip = showsOneOfSeveral() ? whole + "\nA click on a name in the bar shows another run" : whole;
     if (toolTip() != tip) setToolTip(tip);
-    setCursor(nextLog() < 0 ? Qt::ArrowCursor : Qt::PointingHandCursor);
+    const Qt::CursorShape shape = nextLog() < 0 ? Qt::ArrowCursor : Qt::PointingHandCursor;
+    if (cursor().shape() != shape) setCursor(shape);
   }
   void mousePressEvent(QMouseEvent* event) override {
     nextLog() < 0 ? QWidget::mousePressEvent(event) : panel_->selection_->setRun(nextLog());
